@@ -1,0 +1,1 @@
+"""Binary pairwise energies, minimized block by block."""
