@@ -1,0 +1,58 @@
+"""Array types, and the door at which dtype and shape are settled; past it they are trusted."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.errors import InputError
+
+REAL_TYPES = (np.float32, np.float64)
+
+Reals = npt.NDArray[np.floating[Any]]
+"""Real costs or relaxed labels, float32 or float64."""
+Labels = npt.NDArray[np.bool_]
+"""True = 1 = foreground."""
+Sites = npt.NDArray[np.int64]
+"""Flat indices of sites."""
+Index = tuple[slice, ...] | Sites
+"""A place in an array: slices on a grid, an index array on a graph. NumPy reads both alike."""
+
+
+def as_reals(name: str, values: npt.ArrayLike) -> Reals:
+    """`values` as float32 or float64, unchanged where it is one of them already."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} has dtype {array.dtype}; expected real numbers. Convert it to float first.")
+    if array.dtype in REAL_TYPES:
+        return array
+    return array.astype(np.float64)
+
+
+def check_finite(name: str, array: Reals) -> None:
+    """Refuse NaN and infinity, naming the first one and where it is."""
+    # The sum is finite unless something in it is not (or it overflows, which the slow path then clears).
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum()):
+            return
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = np.unravel_index(int(np.argmax(bad)), array.shape)
+        at = tuple(int(i) for i in where)
+        raise InputError(
+            f"{name} holds {array[where]} at {at}; expected finite numbers. "
+            f"Clip or replace such values before building the energy."
+        )
+
+
+def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...]) -> Labels:
+    """`labels` as bool of the given shape; 0/1 numbers are welcome, anything else is not."""
+    array = np.asarray(labels)
+    if array.shape != shape:
+        raise InputError(f"labels have shape {array.shape}; expected {shape}, the shape of the unary.")
+    if array.dtype == np.bool_:
+        return array
+    answer = array.astype(np.bool_)
+    if array.dtype.kind not in "fiu" or not np.array_equal(answer, array):
+        raise InputError(f"labels (dtype {array.dtype}) hold values other than 0 and 1; pass bool or 0/1 numbers.")
+    return answer
