@@ -1,0 +1,191 @@
+"""Strokes on a picture: what a user has marked as foreground and background.
+
+Two formats. A *label image* is a PNG of the picture's size that holds 0 (nothing), 1 (foreground) and
+2 (background). *JSON strokes* are polylines of (x, y) pixels, x to the right and y down, the first pixel's
+centre at (0, 0), drawn with a round brush:
+
+    {"width": 640, "height": 480, "brush_radius": 5,
+     "fg": [[[100, 120], [180, 200]], [[150, 90]]],
+     "bg": [[[10, 10], [630, 10]]]}
+
+`width` and `height` may be left out; other keys are ignored. A file may also hold several pictures, as an
+object of such entries by file name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from dope.errors import InputError
+from dope.io.images import read_image
+
+Seeds = NDArray[np.int8]
+Stroke = list[tuple[float, float]]
+
+FOREGROUND = 1
+BACKGROUND = 2
+_KINDS = {"fg": FOREGROUND, "bg": BACKGROUND}
+_DEFAULT_RADIUS = 5.0
+_MOST_BYTES = 64 << 20
+
+
+def read_scribbles(
+    path: str | os.PathLike[str], shape: tuple[int, ...], *, photo: str | None = None
+) -> Seeds:
+    """Read strokes for a picture of the given shape.
+
+    Parameters
+    ----------
+    path : path
+        A .json file of strokes, or a label image.
+    shape : (height, width) or more
+        Of the picture the strokes were drawn on; axes beyond the first two (channels) are ignored.
+    photo : str, optional
+        Which entry to take from a JSON file of several pictures. One of a single picture needs none.
+
+    Returns
+    -------
+    int8 array (height, width)
+        0 none, 1 foreground, 2 background; both occur.
+
+    Raises
+    ------
+    InputError
+        A damaged file, another size, one kind of stroke only, points outside the picture, or a pixel
+        marked as both.
+    """
+    path = Path(path)
+    if len(shape) < 2:
+        raise InputError(f"a picture shaped {tuple(shape)} has no strokes; expected (height, width)")
+    height, width = int(shape[0]), int(shape[1])
+    if path.suffix.lower() == ".json":
+        seeds = _drawn(path, _entry(path, photo), height, width)
+    else:
+        seeds = _labelled(path, height, width)
+    for label, kind in ((FOREGROUND, "foreground"), (BACKGROUND, "background")):
+        if not (seeds == label).any():
+            raise InputError(f"{path}: no {kind} strokes; mark at least one pixel of each kind")
+    return seeds
+
+
+def _labelled(path: Path, height: int, width: int) -> Seeds:
+    labels = read_image(path)
+    if labels.ndim == 3 and (labels[..., :1] == labels[..., :3]).all():
+        labels = labels[..., 0]
+    if labels.ndim != 2:
+        raise InputError(f"{path}: a colour picture; expected a grey label image of 0, 1 and 2")
+    _check_size(path, (labels.shape[1], labels.shape[0]), (width, height))
+    if labels.max() > BACKGROUND:
+        y, x = np.unravel_index(int(np.argmax(labels > BACKGROUND)), labels.shape)
+        raise InputError(
+            f"{path}: label {labels[y, x]} at pixel ({x}, {y}); expected 0 none, 1 foreground, 2 background"
+        )
+    return labels.astype(np.int8)
+
+
+def _drawn(path: Path, entry: dict[str, Any], height: int, width: int) -> Seeds:
+    if "width" in entry or "height" in entry:
+        _check_size(path, (entry.get("width", width), entry.get("height", height)), (width, height))
+    radius = entry.get("brush_radius", _DEFAULT_RADIUS)
+    if not _is_number(radius) or not 0 <= radius <= max(height, width):
+        raise InputError(f"{path}: brush_radius is {radius!r}; expected a number of pixels, such as 5")
+    seeds = np.zeros((height, width), dtype=np.int8)
+    for kind, label in _KINDS.items():
+        strokes = _strokes(path, kind, entry.get(kind, []), height, width)
+        marked = _rasterized(strokes, float(radius), height, width)
+        both = marked & (seeds != 0)
+        if both.any():
+            y, x = np.unravel_index(int(np.argmax(both)), both.shape)
+            raise InputError(
+                f"{path}: pixel ({x}, {y}) lies under strokes of both kinds; draw them apart or with a thinner brush"
+            )
+        seeds[marked] = label
+    return seeds
+
+
+def _entry(path: Path, photo: str | None) -> dict[str, Any]:
+    """The one entry that is meant, from a file of one or of several."""
+    content = _json(path)
+    if not isinstance(content, dict):
+        raise InputError(f'{path}: expected a JSON object with "fg" and "bg" strokes')
+    if "fg" in content or "bg" in content:
+        return content
+    entries = {name: value for name, value in content.items() if isinstance(value, dict)}
+    if not entries:
+        raise InputError(f'{path}: holds no strokes; expected "fg" and "bg", each a list of polylines')
+    if photo is None:
+        if len(entries) > 1:
+            raise InputError(f"{path}: holds strokes of {len(entries)} pictures; say which one is meant")
+        return next(iter(entries.values()))
+    name = Path(photo).name
+    if name not in entries:
+        raise InputError(f"{path}: holds no strokes for {name}, but for {', '.join(sorted(entries))}")
+    return entries[name]
+
+
+def _json(path: Path) -> Any:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(f"{path}: larger than {_MOST_BYTES >> 20} MB; strokes are small files")
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read, {(error.strerror or '').lower()}") from error
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: not valid JSON ({error})") from error
+
+
+def _strokes(path: Path, kind: str, value: Any, height: int, width: int) -> list[Stroke]:
+    if not isinstance(value, list):
+        raise InputError(f'{path}: "{kind}" is not a list; expected a list of polylines')
+    strokes = []
+    for number, line in enumerate(value):
+        place = f'{path}: stroke {number} of "{kind}"'
+        if not isinstance(line, list) or not line or not all(_is_point(point) for point in line):
+            raise InputError(f"{place} is not a polyline; expected points [[x, y], [x, y], ...]")
+        for x, y in line:
+            if not (0 <= x < width and 0 <= y < height):
+                raise InputError(
+                    f"{place} has the point ({x}, {y}) outside the picture of {width} x {height} pixels"
+                )
+        strokes.append([(float(x), float(y)) for x, y in line])
+    return strokes
+
+
+def _is_point(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(_is_number(number) for number in value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_size(path: Path, found: tuple[Any, Any], expected: tuple[int, int]) -> None:
+    if found != expected:
+        raise InputError(
+            f"{path}: strokes for a picture of {found[0]} x {found[1]} pixels, "
+            f"but this one has {expected[0]} x {expected[1]}; use strokes drawn on it"
+        )
+
+
+def _rasterized(strokes: list[Stroke], radius: float, height: int, width: int) -> NDArray[np.bool_]:
+    """Pixels under a round brush: wide segments, and a disc at every point for round caps and joints."""
+    canvas = Image.new("1", (width, height))
+    draw = ImageDraw.Draw(canvas)
+    for stroke in strokes:
+        if len(stroke) > 1:
+            draw.line(stroke, fill=1, width=max(1, round(2 * radius)))
+        for x, y in stroke:
+            draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=1)
+    return np.array(canvas, dtype=np.bool_)
