@@ -1,0 +1,87 @@
+# make demo and make test are for everyone, the rest for those who change dope.
+#
+# Everything lives in .venv and build/. Stamps in .venv remember what was installed, so a second run
+# installs nothing and needs no network; the core is rebuilt when its sources or pyproject.toml changed.
+# Paths are relative: the checkout may lie in a folder with spaces.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CORE := pyproject.toml CMakeLists.txt $(shell find cpp -type f)
+CXX_FILES := $(shell find cpp -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+
+# The stamp's name holds the folder and Python's version: .venv is made anew when the checkout has moved
+# or another PYTHON is asked for.
+VERSION := -c 'import sys; print(sys.version_info[:2])'
+ASKED := $(filter-out file,$(origin PYTHON))
+MADE := $(VENV)/.made-$(shell { pwd; $(if $(ASKED),,$(BIN)/python $(VERSION) ||) "$(PYTHON)" $(VERSION); } \
+	2>/dev/null | cksum | cut -d ' ' -f 1)
+
+.PHONY: help demo test soak ctest lint format wheel clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help: ## what can be made
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+demo: $(VENV)/.with-report ## segment the packaged photo and write pictures into demo/
+	$(BIN)/dope demo
+
+test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further test images, if there is one
+	$(BIN)/python -m pytest
+
+soak: $(VENV)/.with-test ## run the tests that look for rare failures for minutes
+	$(BIN)/python -m pytest -m soak
+
+ctest: $(MADE) ## run the C++ tests under the address and undefined-behaviour sanitizers
+	PATH="$$PWD/$(BIN):$$PATH" && \
+	cmake --fresh -S . -B build/ctest -G Ninja -DDOPE_TESTS=ON -DDOPE_PYTHON=OFF -DDOPE_SANITIZE=ON && \
+	cmake --build build/ctest && \
+	ctest --test-dir build/ctest --output-on-failure --no-tests=error
+
+lint: $(VENV)/.with-dev ## check style, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls tests
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+
+format: $(VENV)/.with-dev ## put Python and C++ into shape
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(CXX_FILES)
+
+wheel: $(VENV)/.with-dev ## build the source archive, and a wheel from it, into dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+clean: ## remove all that was made
+	rm -rf $(VENV) build dist demo .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An editable install with one extra. The build tools are in .venv already, so pip need not fetch them again.
+$(VENV)/.with-%: $(MADE) $(CORE)
+	@command -v "$${CXX:-c++}" >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || { \
+		echo "No C++ compiler found: install g++ or clang++ (C++20), or name yours with CXX=..." >&2; exit 1; }
+	$(PIP) install --no-build-isolation --editable ".[$*]"
+	@touch $@
+
+# ensurepip is missing where a distribution packages it apart; pip itself then fills the environment.
+$(MADE):
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "dope needs Python >= 3.11, but $(PYTHON) is $$("$(PYTHON)" -V 2>&1)." \
+			"Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || { \
+		echo "$(PYTHON) has no C headers (Python.h): install its development package," \
+			"on Debian and Ubuntu python3-dev" >&2; exit 1; }
+	@if ls $(VENV)/.made-* >/dev/null 2>&1; then rm -rf $(VENV); fi
+	"$(PYTHON)" -m venv $(VENV) || { \
+		"$(PYTHON)" -m venv --without-pip $(VENV) && "$(PYTHON)" -m pip --python $(BIN)/python install pip; } || { \
+		echo "$(PYTHON) can make no virtual environment: install its venv package," \
+			"on Debian and Ubuntu python3-venv" >&2; exit 1; }
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		> $(VENV)/build-requires.txt
+	$(PIP) install -r $(VENV)/build-requires.txt cmake ninja
+	@touch $@
