@@ -1,1 +1,40 @@
-"""Binary pairwise energies, minimized block by block."""
+"""Binary pairwise energies on images, volumes and graphs, minimized block by block.
+
+    import dope
+    result = dope.minimize(dope.Energy.grid(unary, lam=2.0, kernel=7, features=image))
+    result.labels, result.energy, result.lower_bound, result.exact
+"""
+
+from dope.api import Result, minimize
+from dope.energy import Energy
+from dope.errors import DopeError, InputError, MissingExtraError
+from dope.executors import Serial, Threads
+from dope.methods import Admm
+from dope.partition import Block, Partition
+from dope.protocols import Answer, BlockSolver, Executor, Method, Minimizer, Problem, Step
+from dope.solvers import Icm, MaxFlow
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Admm",
+    "Answer",
+    "Block",
+    "BlockSolver",
+    "DopeError",
+    "Energy",
+    "Executor",
+    "Icm",
+    "InputError",
+    "MaxFlow",
+    "Method",
+    "Minimizer",
+    "MissingExtraError",
+    "Partition",
+    "Problem",
+    "Result",
+    "Serial",
+    "Step",
+    "Threads",
+    "minimize",
+]

@@ -1,5 +1,6 @@
 """Array types, and the door at which dtype and shape are settled; past it they are trusted."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -56,3 +57,22 @@ def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...]) -> Labels:
     if array.dtype.kind not in "fiu" or not np.array_equal(answer, array):
         raise InputError(f"labels (dtype {array.dtype}) hold values other than 0 and 1; pass bool or 0/1 numbers.")
     return answer
+
+
+def binary_places(arrays: Iterable[Reals], most: int = 20) -> int | None:
+    """The smallest k for which every number times 2^k is an integer; None if that takes more than `most`.
+
+    >>> binary_places([np.array([3.0, -0.25])]), binary_places([np.array([0.1])])
+    (2, None)
+    """
+    places = 0
+    for array in arrays:
+        flat = array.reshape(-1)
+        for low in range(0, flat.size, 1 << 16):
+            part = np.ldexp(flat[low : low + (1 << 16)].astype(np.float64), places)
+            while not np.array_equal(np.rint(part), part):
+                places += 1
+                if places > most:
+                    return None
+                part = part * 2
+    return places

@@ -1,0 +1,182 @@
+"""The front door: defaults, and the straight line from an energy to a result."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import cast
+
+from dope.arrays import Labels
+from dope.energy import Energy
+from dope.errors import DopeError, InputError
+from dope.executors import Threads
+from dope.methods import Admm
+from dope.pairs import GraphPairs
+from dope.partition import Partition
+from dope.protocols import BlockSolver, Executor, Method, Problem, Step
+from dope.solvers import Icm, MaxFlow
+
+# A block's minimizer should fit into a share of the last-level cache that a core can hope for, and a problem that
+# needs no more than WHOLE_BYTES is best left in one block. Neither depends on the machine: results must not.
+BLOCK_BYTES = 64 << 20
+WHOLE_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What was found, and what is known about it.
+
+    Attributes
+    ----------
+    labels : bool array shaped like the unary, True = foreground.
+    energy : their energy, recomputed from the labels; constant included.
+    lower_bound : no labels have less energy than this (up to `rounding_error`); None where no bound is known.
+    exact : whether the labels are a minimum of the integer energy that was solved.
+    rounding_error : how far rounding costs to integers can put that minimum above the energy's own; 0 for integers.
+    stopped : why it stopped: "agreed", "stalled", "round limit" or "cancelled".
+    trace : a Step for every round, without labels.
+    partition : the blocks.
+    """
+
+    labels: Labels
+    energy: float
+    lower_bound: float | None
+    exact: bool
+    rounding_error: float
+    stopped: str
+    trace: tuple[Step, ...]
+    partition: Partition
+
+    @property
+    def gap(self) -> float | None:
+        """energy - lower_bound, None where no bound is known."""
+        return None if self.lower_bound is None else self.energy - self.lower_bound
+
+    def __repr__(self) -> str:
+        bound = "no bound known" if self.gap is None else f"gap {self.gap:.6g}"
+        return (
+            f"Result(energy {self.energy:.10g}, {'exact' if self.exact else bound}, {self.stopped} after "
+            f"{len(self.trace)} rounds, {len(self.partition.blocks)} blocks, {self.labels.mean():.1%} foreground)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "energy": f"{self.energy:.10g}",
+            "lower bound": "not known" if self.lower_bound is None else f"{self.lower_bound:.10g}",
+            "exact": "yes" if self.exact else "no",
+            "rounding error": f"at most {self.rounding_error:.3g}",
+            "stopped": f"{self.stopped} after {len(self.trace)} rounds",
+            "sites": " x ".join(str(n) for n in self.labels.shape),
+            "foreground": f"{self.labels.mean():.2%}",
+            "blocks": str(len(self.partition.blocks)),
+        }
+        cells = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table>{cells}</table>"
+
+
+def minimize(
+    energy: Energy,
+    *,
+    blocks: int | Sequence[int] | Partition | None = None,
+    overlap: float | int = 0.0,
+    method: Method | None = None,
+    solver: BlockSolver | None = None,
+    executor: Executor | None = None,
+    watch: Callable[[Step], object] | None = None,
+) -> Result:
+    """Labels of low energy, found block by block.
+
+    Parameters
+    ----------
+    energy : Energy
+    blocks : int, tuple or Partition, optional
+        A number of blocks, a number per axis, or the blocks themselves. By default it follows from the number of
+        sites and of neighbours: one block for a small problem, else blocks of about 64 MB.
+    overlap : float or int
+        A float makes each block's side grow by that fraction, an int by that many sites.
+    method : optional
+        How blocks agree. Default `Admm()`.
+    solver : optional
+        What minimises a block: anything with `prepare`. Default `MaxFlow()` where no weight is negative, else `Icm()`.
+    executor : optional
+        Where blocks run. Default `Threads()`, one per core.
+    watch : callable, optional
+        Called with every Step; return True to stop with the best labels so far.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unary = np.array([[-3.0, 1.0, 2.0], [-2.0, -1.0, 2.0]])
+    >>> result = minimize(Energy.grid(unary, lam=0.5))
+    >>> result.labels.astype(int).tolist(), result.energy, result.exact
+    ([[1, 0, 0], [1, 1, 0]], -3.5, True)
+    """
+    if not isinstance(energy, Energy):
+        raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
+    problem = Problem(
+        energy=energy,
+        partition=_partition(energy, blocks, overlap),
+        solver=solver or (MaxFlow() if energy.submodular else Icm()),
+        executor=executor or Threads(),
+    )
+    return _result(problem, (method or Admm()).steps(problem), watch)
+
+
+def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callable[[Step], object] | None) -> Result:
+    """Read the steps, keep the best labels, and say what is known about them."""
+    best: Step | None = None
+    trace: list[Step] = []
+    stopped = "no round"
+    with closing(steps):
+        for step in steps:
+            trace.append(replace(step, labels=None))
+            if best is None or step.energy < best.energy:
+                best = step
+            stopped = step.stopped or stopped
+            if watch is not None and watch(step) is True and step.stopped is None:
+                stopped = "cancelled"
+                break
+    if best is None or best.labels is None:
+        raise DopeError("the method ended without labels; it must yield at least one Step that has them.")
+    energy = problem.energy(best.labels)
+    bounds = [step.lower_bound for step in trace if step.lower_bound is not None]
+    return Result(
+        labels=best.labels,
+        energy=energy,
+        lower_bound=energy if best.exact else min(energy, max(bounds)) if bounds else None,
+        exact=best.exact,
+        rounding_error=best.rounding_error,
+        stopped=stopped,
+        trace=tuple(trace),
+        partition=problem.partition,
+    )
+
+
+def _partition(
+    energy: Energy, blocks: int | Sequence[int] | Partition | None, overlap: float | int
+) -> Partition:
+    if isinstance(blocks, Partition):
+        if blocks.shape != energy.shape:
+            raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
+        return blocks
+    number = _automatic_blocks(energy) if blocks is None else blocks
+    if isinstance(energy.pairs, GraphPairs):
+        return Partition.graph(energy.pairs, cast("int", number), overlap=overlap)
+    return Partition.grid(energy.shape, number, overlap=overlap)
+
+
+def _automatic_blocks(energy: Energy) -> int:
+    """1, or the power of two that brings blocks down to about BLOCK_BYTES, as far as the grid's sides allow."""
+    sites = energy.unary.size
+    needed = 8 * energy.pairs.number + 32 * sites
+    if needed <= WHOLE_BYTES:
+        return 1
+    number = 2 ** math.ceil(math.log2(needed / BLOCK_BYTES))
+    return min(number, 2 ** int(math.log2(max(energy.shape))))

@@ -1,0 +1,260 @@
+"""The energy, in the one form that is passed around.
+
+    E(y) = constant + sum_i u_i y_i + sum_{pairs} w_ij |y_i - y_j|,      y_i in {0, 1}, True = 1 = foreground
+
+`unary` u is the price of label 1 over label 0; lam is inside the weights; each unordered pair counts once. A partition
+gives block k a share of it (Theorem 1 of the paper),
+
+    u_k = S_k Q^-1 u,    W_k = S_k Q^-1 W Q^-1 S_k',    and the coupling A_k = C_k + R_k S_k,
+
+such that sum_k u_k'y_k + y_k'A_k y + y_k'L_k y_k = E(y) whenever every y_k is the restriction S_k y.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import Index, Reals, as_labels, as_reals, check_finite
+from dope.coupling import Coupling, GraphCoupling, GridCoupling
+from dope.errors import InputError
+from dope.pairs import (
+    GridPairs,
+    Kernel,
+    Pairs,
+    ends,
+    graph_pairs,
+    half_offsets,
+    mean_contrast_beta,
+    strips,
+)
+from dope.partition import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class Energy:
+    """A unary per site, signed weighted pairs that pay when their ends differ, and a constant.
+
+    Make one with `Energy.grid`, `Energy.graph` or `Energy.from_tables`; call it on labels to get their energy.
+    """
+
+    unary: Reals
+    pairs: Pairs
+    constant: float = 0.0
+
+    @classmethod
+    def grid(
+        cls,
+        unary: npt.ArrayLike,
+        *,
+        lam: float = 1.0,
+        kernel: Kernel = 3,
+        features: npt.ArrayLike | None = None,
+        beta: float | None = None,
+        spacing: Sequence[float] | None = None,
+        weights: Any = None,
+    ) -> Energy:
+        """The energy of an image or volume of any dimension.
+
+        Parameters
+        ----------
+        unary : array
+            What label 1 costs over label 0 at each site: log p(0|x) - log p(1|x).
+        lam : float
+            Factor on all pair weights.
+        kernel : int or list of offsets
+            An odd size (square in 2D, ball |offset| <= r from 3D on), or explicit half-offsets, shape (h, d).
+        features : array, optional
+            The image, shaped like the unary or with channels last. Pairs then weigh
+            exp(-beta |x_p - x_q|^2) / distance; without it every weight is 1.
+        beta : float, optional
+            Default 1 / (2 mean |x_p - x_q|^2) over the kernel's pairs, channels summed; 0 for a constant image.
+        spacing : sequence of float, optional
+            Size of a site along each axis; enters the distance only.
+        weights : list of numbers or arrays, optional
+            Instead of features: for each half-offset a number, or an array shaped like the unary whose entry at p is
+            the weight of the pair (p, p + offset). Entries whose partner lies outside are ignored.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> energy = Energy.grid(np.array([[-2.0, 1.0], [1.0, 1.0]]), lam=0.5)
+        >>> energy([[1, 0], [0, 0]])
+        -0.5
+        """
+        prices = _checked_unary(unary)
+        strength = _checked_number("lam", lam)
+        offsets = half_offsets(kernel, prices.ndim)
+        distances = _distances(offsets, spacing)
+        if features is not None and weights is not None:
+            raise InputError("both features and weights are given; expected one of them, as each sets the weights.")
+        if features is None and beta is not None:
+            raise InputError("beta is given without features; it only enters contrast-sensitive weights.")
+        if features is not None:
+            pairs = _contrast_pairs(prices.shape, offsets, strength / distances, features, beta)
+        else:
+            pairs = _weighted_pairs(prices.shape, offsets, strength, weights)
+        return cls(prices, pairs)
+
+    @classmethod
+    def graph(cls, unary: npt.ArrayLike, edges: npt.ArrayLike, weights: npt.ArrayLike) -> Energy:
+        """The energy of a graph: unary (n,), edges (m, 2), weights (m,) of any sign; parallel edges add up.
+
+        >>> Energy.graph([1.0, -3.0], [[0, 1]], [2.0])([0, 1])
+        -1.0
+        """
+        prices = _checked_unary(unary)
+        if prices.ndim != 1:
+            raise InputError(f"the unary of a graph has shape {prices.shape}; expected one number per site, (n,).")
+        return cls(prices, graph_pairs(len(prices), edges, weights))
+
+    @classmethod
+    def from_tables(cls, costs: npt.ArrayLike, edges: npt.ArrayLike, tables: npt.ArrayLike) -> Energy:
+        """The energy sum_i costs[i, y_i] + sum_e tables[e, y_i, y_j] over edges e = (i, j).
+
+        Any table reduces to the normal form: with m = e00 - e01 - e10 + e11, the pair weighs -m/2, and what is left
+        is linear and constant.
+
+        >>> Energy.from_tables([[0, 1], [5, 2]], [[0, 1]], [[[7, 0], [0, 7]]])([1, 1])
+        10.0
+        """
+        prices, tabled = as_reals("costs", costs), as_reals("tables", tables).astype(np.float64)
+        if prices.ndim != 2 or prices.shape[1] != 2 or not len(prices):
+            raise InputError(f"costs have shape {prices.shape}; expected (n, 2), the costs of label 0 and 1.")
+        found = np.asarray(edges)
+        number = len(found) if found.size else 0
+        if tabled.size == 0:
+            tabled = np.zeros((0, 2, 2))
+        if tabled.shape != (number, 2, 2):
+            raise InputError(f"tables have shape {tabled.shape}; expected one 2x2 table per edge, ({number}, 2, 2).")
+        check_finite("costs", prices)
+        check_finite("tables", tabled)
+        curl = tabled[:, 0, 0] - tabled[:, 0, 1] - tabled[:, 1, 0] + tabled[:, 1, 1]
+        pairs = graph_pairs(len(prices), found, -curl / 2)
+        unary = prices[:, 1].astype(np.float64) - prices[:, 0]
+        if number:
+            unary += np.bincount(found[:, 0], tabled[:, 1, 0] - tabled[:, 0, 0] + curl / 2, minlength=len(prices))
+            unary += np.bincount(found[:, 1], tabled[:, 0, 1] - tabled[:, 0, 0] + curl / 2, minlength=len(prices))
+        constant = math.fsum(prices[:, 0].tolist()) + math.fsum(tabled[:, 0, 0].tolist())
+        return cls(unary, pairs, constant)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.unary.shape
+
+    @property
+    def submodular(self) -> bool:
+        """Whether no weight is negative, so that a minimum cut is the exact minimum."""
+        return self.pairs.lowest >= 0.0
+
+    def __call__(self, labels: npt.ArrayLike) -> float:
+        """E(labels), in float64."""
+        return self.relaxed(as_labels(labels, self.shape))
+
+    def relaxed(self, y: npt.NDArray[Any]) -> float:
+        """constant + u'y + y'Ly for y of any real values: E(y) where y is 0/1."""
+        linear = [float((self.unary[box] * y[box]).sum(dtype=np.float64)) for box in strips(self.shape)]
+        return math.fsum([self.constant, self.pairs.roughness(y), *linear])
+
+    def share(self, partition: Partition, k: int) -> Share:
+        """The share of block k, ready to be minimized where the block's data is."""
+        where = partition.blocks[k].where
+        multiplicity = partition.multiplicity(where)
+        unary = self.unary[where] / multiplicity.astype(self.unary.dtype)
+        counts = partition.counts_at(where)
+        if isinstance(self.pairs, GridPairs):
+            assert isinstance(where, tuple) and isinstance(counts, tuple)
+            pairs: Pairs = self.pairs.crop(where).divided(counts)
+            coupling: Coupling = GridCoupling(self.pairs, partition, where)
+        else:
+            assert not isinstance(where, tuple) and not isinstance(counts, tuple)
+            pairs = self.pairs.crop(where).divided(counts)
+            coupling = GraphCoupling.of(self.pairs, partition, where)
+        return Share(Energy(unary, pairs), coupling, partition.blocks[k].owned)
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Block k's share of an energy: its own energy, its coupling to the rest, and the sites it owns."""
+
+    energy: Energy
+    coupling: Coupling
+    owned: Index
+
+
+def _checked_unary(unary: npt.ArrayLike) -> Reals:
+    prices = as_reals("unary", unary)
+    if prices.ndim == 0 or prices.size == 0:
+        raise InputError(f"unary has shape {prices.shape}; expected at least one site.")
+    check_finite("unary", prices)
+    return prices
+
+
+def _checked_number(name: str, value: float) -> float:
+    number = np.asarray(value)
+    if number.ndim or number.dtype.kind not in "fiu" or not np.isfinite(number):
+        raise InputError(f"{name} is {value!r}; expected a finite number.")
+    return float(number)
+
+
+def _distances(offsets: npt.NDArray[np.int64], spacing: Sequence[float] | None) -> npt.NDArray[np.float64]:
+    size = np.ones(offsets.shape[1]) if spacing is None else as_reals("spacing", spacing).astype(np.float64)
+    if size.shape != (offsets.shape[1],) or not (np.isfinite(size) & (size > 0)).all():
+        raise InputError(f"spacing is {spacing}; expected {offsets.shape[1]} positive numbers, one per axis.")
+    return np.sqrt(((offsets * size) ** 2).sum(axis=1))
+
+
+def _contrast_pairs(
+    shape: tuple[int, ...],
+    offsets: npt.NDArray[np.int64],
+    factors: npt.NDArray[np.float64],
+    features: npt.ArrayLike,
+    beta: float | None,
+) -> GridPairs:
+    pixels = np.asarray(features)
+    if pixels.dtype.kind not in "fiub":
+        raise InputError(f"features have dtype {pixels.dtype}; expected real numbers.")
+    if pixels.shape == shape:
+        pixels = pixels[..., None]
+    if pixels.shape[:-1] != shape or not pixels.shape[-1]:
+        raise InputError(
+            f"features have shape {pixels.shape}; expected the unary's {shape}, or that with channels last."
+        )
+    if pixels.dtype.kind == "f":
+        check_finite("features", pixels)
+    sharpness = mean_contrast_beta(pixels, offsets) if beta is None else _checked_number("beta", beta)
+    if sharpness < 0:
+        raise InputError(f"beta is {sharpness}; expected 0 or more.")
+    bounds = np.stack([np.minimum(factors, 0), np.maximum(factors, 0)], axis=1)
+    return GridPairs(shape, offsets, factors, bounds, features=pixels, beta=sharpness)
+
+
+def _weighted_pairs(shape: tuple[int, ...], offsets: npt.NDArray[np.int64], lam: float, weights: Any) -> GridPairs:
+    if weights is None:
+        weights = 1.0
+    if np.ndim(weights) == 0:
+        weights = [weights] * len(offsets)
+    if len(weights) != len(offsets):
+        raise InputError(f"weights has {len(weights)} entries; expected one per half-offset, {len(offsets)}.")
+    values = [as_reals(f"weights[{m}]", w) for m, w in enumerate(weights)]
+    if all(value.ndim == 0 for value in values):
+        factors = lam * np.array([float(value) for value in values])
+        if not np.isfinite(factors).all():
+            raise InputError(f"lam x weights are {factors.tolist()}; expected finite numbers.")
+        return GridPairs(shape, offsets, factors, np.stack([factors, factors], axis=1))
+    fields, bounds = [], []
+    for m, (value, offset) in enumerate(zip(values, offsets.tolist(), strict=True)):
+        field = np.broadcast_to(value, shape) if value.ndim == 0 else value
+        if field.shape != shape:
+            raise InputError(f"weights[{m}] has shape {field.shape}; expected a number or the unary's shape {shape}.")
+        inside = field[ends(offset)[0]] if all(abs(o) < n for o, n in zip(offset, shape, strict=True)) else field[:0]
+        check_finite(f"weights[{m}]", inside)
+        low, high = float(inside.min(initial=0.0)), float(inside.max(initial=0.0))
+        fields.append(field)
+        bounds.append(sorted((lam * low, lam * high)))
+    return GridPairs(shape, offsets, np.full(len(offsets), lam), np.array(bounds), fields=tuple(fields))

@@ -1,0 +1,6 @@
+"""Where blocks run: each one file behind the seam `Executor`."""
+
+from dope.executors.serial import Serial
+from dope.executors.threads import Threads
+
+__all__ = ["Serial", "Threads"]

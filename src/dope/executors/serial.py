@@ -1,0 +1,39 @@
+"""One block after the other, in the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dope.protocols import Recipe, Worker
+
+
+@dataclass(frozen=True)
+class Serial:
+    """Runs blocks one after the other."""
+
+    def gather(self, recipes: Sequence[Recipe[Any, Any]]) -> SerialCrew:
+        return SerialCrew(recipes)
+
+
+class SerialCrew:
+    """Workers opened when first asked, and kept."""
+
+    def __init__(self, recipes: Sequence[Recipe[Any, Any]]) -> None:
+        self._recipes = recipes
+        self._opened: dict[int, Worker[Any, Any]] = {}
+
+    def ask(self, messages: Sequence[Any]) -> list[Any]:
+        return [self.ask_one(k, message) for k, message in enumerate(messages)]
+
+    def ask_one(self, k: int, message: Any) -> Any:
+        if k not in self._opened:
+            self._opened[k] = self._recipes[k].open()
+        return self._opened[k](message)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._opened.clear()

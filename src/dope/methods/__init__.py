@@ -1,0 +1,5 @@
+"""Coordination methods: how blocks come to agree. Each is its equations in one file."""
+
+from dope.methods.admm import Admm
+
+__all__ = ["Admm"]

@@ -1,0 +1,377 @@
+"""Who is whose neighbour, and what it costs to differ.
+
+A grid's pairs are a handful of offsets and a rule for the weight of the pair (p, q = p + offset):
+
+    w(p, m) = factor_m * exp(-beta |x_p - x_q|^2) * field_m(p) / (q_p q_q)
+
+with factor_m = lam, lam / |offset| or lam x (a number per offset); features x, fields and the block counts q are
+present or not. The weights of a grid are therefore never all in memory: whoever needs some computes them, the native
+core row by row, `weights_at` for a list of sites. A graph's pairs are an edge list.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope import _core
+from dope.arrays import Reals, Sites, as_reals, binary_places, check_finite
+from dope.errors import InputError
+
+Kernel = int | Sequence[Any] | npt.NDArray[np.integer[Any]]
+"""An odd size, or the half-offsets themselves: (h, dimensions) integers."""
+
+Box = tuple[slice, ...]
+
+# Sites per strip when an energy is evaluated with NumPy: temporaries then stay in the second-level cache.
+STRIP_SITES = 1 << 17
+
+
+def half_offsets(kernel: Kernel, dimensions: int) -> Sites:
+    """One offset of each opposite pair of a kernel's offsets, in lexicographic order.
+
+    An odd size is a square (2r+1)^2 in one and two dimensions and the ball |offset| <= r, in voxels, from three on.
+    Explicit half-offsets are kept in the order given.
+
+    >>> half_offsets(3, 2).tolist()
+    [[0, 1], [1, -1], [1, 0], [1, 1]]
+    """
+    if isinstance(kernel, (int, np.integer)) and not isinstance(kernel, bool):
+        return _sized_offsets(int(kernel), dimensions)
+    return _listed_offsets(kernel, dimensions)
+
+
+def _sized_offsets(size: int, dimensions: int) -> Sites:
+    if size < 1 or size % 2 == 0:
+        raise InputError(f"kernel is {size}; expected an odd size (3, 5, 7, ...) or a list of half-offsets.")
+    radius = size // 2
+    cube = product(range(-radius, radius + 1), repeat=dimensions)
+    positive = [o for o in cube if o > (0,) * dimensions]
+    if dimensions >= 3:
+        positive = [o for o in positive if sum(x * x for x in o) <= radius * radius]
+    return np.array(positive, dtype=np.int64).reshape(len(positive), dimensions)
+
+
+def _listed_offsets(kernel: Any, dimensions: int) -> Sites:
+    found = np.asarray(kernel)
+    if found.size == 0:
+        return np.zeros((0, dimensions), dtype=np.int64)
+    if found.ndim == 1 and dimensions == 1:
+        found = found[:, None]
+    if found.dtype.kind not in "iu" or found.ndim != 2 or found.shape[1] != dimensions:
+        raise InputError(
+            f"kernel has shape {found.shape} and dtype {found.dtype}; expected an odd size, or half-offsets as "
+            f"integers of shape (number, {dimensions})."
+        )
+    offsets = found.astype(np.int64)
+    seen: set[tuple[int, ...]] = set()
+    for offset in map(tuple, offsets.tolist()):
+        if not any(offset):
+            raise InputError("kernel lists the offset 0; a site is not its own neighbour. Leave it out.")
+        if offset in seen or tuple(-x for x in offset) in seen:
+            raise InputError(f"kernel lists {offset} twice or with its opposite; give each direction once.")
+        seen.add(offset)
+    return offsets
+
+
+def ends(offset: Sequence[int]) -> tuple[Box, Box]:
+    """Aligned views of p and of p + offset, in any number of dimensions."""
+    tail = tuple(slice(max(0, -s), -s if s > 0 else None) for s in offset)
+    head = tuple(slice(max(0, s), s if s < 0 else None) for s in offset)
+    return tail, head
+
+
+def strips(shape: tuple[int, ...]) -> Iterator[Box]:
+    """The whole of `shape`, cut along its first axis into boxes of about STRIP_SITES sites."""
+    rows = max(1, STRIP_SITES // max(1, math.prod(shape[1:])))
+    rest = tuple(slice(0, n) for n in shape[1:])
+    for low in range(0, shape[0], rows):
+        yield (slice(low, min(low + rows, shape[0])), *rest)
+
+
+@dataclass(frozen=True, eq=False)
+class GridPairs:
+    """The pairs of a grid: offsets and the rule that gives each pair its weight.
+
+    `bounds` holds, per offset, a lower and an upper bound of the weights; a crop inherits them, so that all blocks
+    of one energy see the same bounds and choose the same fixed-point scale.
+    """
+
+    shape: tuple[int, ...]
+    offsets: Sites
+    factors: npt.NDArray[np.float64]
+    bounds: npt.NDArray[np.float64]
+    features: npt.NDArray[Any] | None = None
+    beta: float = 0.0
+    fields: tuple[Reals, ...] | None = None
+    counts: tuple[npt.NDArray[np.float64], ...] | None = None
+
+    @property
+    def sites(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def number(self) -> int:
+        """How many pairs there are."""
+        room = np.maximum(np.array(self.shape) - np.abs(self.offsets), 0)
+        return sum(math.prod(row) for row in room.tolist())
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """How far the kernel reaches along each axis."""
+        if not len(self.offsets):
+            return (0,) * len(self.shape)
+        return tuple(int(r) for r in np.abs(self.offsets).max(axis=0))
+
+    @property
+    def strength(self) -> float:
+        """An upper bound of the sum of |weight| over the pairs of any one site."""
+        return 2.0 * float(np.abs(self.bounds).max(axis=1, initial=0.0).sum())
+
+    @property
+    def largest(self) -> float:
+        """An upper bound of |weight|."""
+        return float(np.abs(self.bounds).max(initial=0.0))
+
+    @property
+    def degree(self) -> int:
+        """The largest number of neighbours a site can have."""
+        return 2 * len(self.offsets)
+
+    @property
+    def lowest(self) -> float:
+        """A lower bound of the weights: negative only where the energy is not submodular."""
+        return float(self.bounds.min(initial=0.0))
+
+    def binary_places(self) -> int | None:
+        """How many binary places every weight needs at most; None when they are not all exact binary fractions."""
+        if self.counts is not None or (self.features is not None and self.beta):
+            return None
+        if self.fields is None:
+            return binary_places([self.factors])
+        inside = (field[ends(o)[0]] for field, o in zip(self.fields, self.offsets.tolist(), strict=True))
+        return binary_places(f * values for f, values in zip(self.factors, inside, strict=True))
+
+    def crop(self, where: Box) -> GridPairs:
+        """The pairs with both ends in the box `where`."""
+        shape = tuple(len(range(n)[s]) for n, s in zip(self.shape, where, strict=True))
+        counts = self.counts and tuple(c[s] for c, s in zip(self.counts, where, strict=True))
+        fields = self.fields and tuple(field[where] for field in self.fields)
+        features = None if self.features is None else self.features[where]
+        return replace(self, shape=shape, counts=counts, fields=fields, features=features)
+
+    def divided(self, counts: tuple[npt.NDArray[np.float64], ...]) -> GridPairs:
+        """The same pairs, each weight divided by the counts of both its ends."""
+        return self if all((c == 1).all() for c in counts) else replace(self, counts=counts)
+
+    def weights_at(self, m: int, tails: tuple[Sites, ...]) -> npt.NDArray[np.float64]:
+        """The weights of the pairs (p, p + offset m) for the sites p whose coordinates are `tails`."""
+        heads = tuple(t + int(o) for t, o in zip(tails, self.offsets[m], strict=True))
+        weights = np.full(len(tails[0]), self.factors[m])
+        if self.features is not None and self.beta:
+            change = self.features[tails].astype(np.float64) - self.features[heads]
+            weights *= np.exp(-self.beta * (change * change).sum(axis=-1))
+        if self.fields is not None:
+            weights *= self.fields[m][tails]
+        if self.counts is not None:
+            for count, t, h in zip(self.counts, tails, heads, strict=True):
+                weights /= count[t] * count[h]
+        return weights
+
+    def roughness(self, y: npt.NDArray[Any], within: Box | None = None) -> float:
+        """The sum of w (y_p - y_q)^2 over the pairs whose first end p lies in `within` (default: all)."""
+        total: list[float] = []
+        for box in strips(self.shape) if within is None else [within]:
+            for m, offset in enumerate(self.offsets.tolist()):
+                limits = [
+                    (max(s.start, -o), min(s.stop, n - o))
+                    for s, o, n in zip(box, offset, self.shape, strict=True)
+                ]
+                if any(low >= high for low, high in limits):
+                    continue
+                tail = y[tuple(slice(low, high) for low, high in limits)]
+                head = y[tuple(slice(low + o, high + o) for (low, high), o in zip(limits, offset, strict=True))]
+                apart = np.nonzero(tail != head)
+                if not len(apart[0]):
+                    continue
+                tails = tuple(a + low for a, (low, _) in zip(apart, limits, strict=True))
+                change = tail[apart].astype(np.float64) - head[apart]
+                total.append(float((self.weights_at(m, tails) * change * change).sum()))
+        return math.fsum(total)
+
+    def edges(self) -> tuple[Sites, Sites, npt.NDArray[np.float64]]:
+        """All pairs as a list: first ends, second ends (flat indices) and weights. For small grids."""
+        numbers = np.arange(self.sites, dtype=np.int64).reshape(self.shape)
+        firsts, seconds, weights = [], [], []
+        for m, offset in enumerate(self.offsets.tolist()):
+            tail, head = ends(offset)
+            first = numbers[tail].ravel()
+            if any(abs(o) >= n for o, n in zip(offset, self.shape, strict=True)):
+                continue
+            firsts.append(first)
+            seconds.append(numbers[head].ravel())
+            weights.append(self.weights_at(m, np.unravel_index(first, self.shape)))
+        if not firsts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        return np.concatenate(firsts), np.concatenate(seconds), np.concatenate(weights)
+
+    def native(self) -> _core.GridWeights:
+        """These pairs as the core reads them; offsets that fit nowhere are left out."""
+        fits = (np.abs(self.offsets) < np.array(self.shape)).all(axis=1)
+        fields = self.fields and [
+            np.ascontiguousarray(field) for field, fit in zip(self.fields, fits, strict=True) if fit
+        ]
+        counts = self.counts and [np.ascontiguousarray(c) for c in self.counts]
+        features = None if self.features is None or not self.beta else native_features(self.features)
+        return _core.GridWeights(
+            self.shape, self.offsets[fits], self.factors[fits], features, self.beta, fields, counts
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GraphPairs:
+    """The pairs of a graph: each unordered pair once, first end below the second, sorted."""
+
+    sites: int
+    first: Sites
+    second: Sites
+    weights: npt.NDArray[np.float64]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.sites,)
+
+    @property
+    def number(self) -> int:
+        return len(self.weights)
+
+    @cached_property
+    def strength(self) -> float:
+        ends_of_pairs = np.concatenate([self.first, self.second])
+        sums = np.bincount(ends_of_pairs, np.tile(np.abs(self.weights), 2), minlength=self.sites)
+        return float(sums.max(initial=0.0))
+
+    @property
+    def largest(self) -> float:
+        return float(np.abs(self.weights).max(initial=0.0))
+
+    @cached_property
+    def degree(self) -> int:
+        return int(np.bincount(np.concatenate([self.first, self.second]), minlength=1).max())
+
+    @property
+    def lowest(self) -> float:
+        return float(self.weights.min(initial=0.0))
+
+    def binary_places(self) -> int | None:
+        return binary_places([self.weights])
+
+    def crop(self, where: Sites) -> GraphPairs:
+        """The pairs with both ends among the sites `where`, renumbered in that order."""
+        place = np.full(self.sites, -1, dtype=np.int64)
+        place[where] = np.arange(len(where))
+        first, second = place[self.first], place[self.second]
+        inside = (first >= 0) & (second >= 0)
+        return sorted_graph(len(where), first[inside], second[inside], self.weights[inside])
+
+    def divided(self, counts: npt.NDArray[np.float64]) -> GraphPairs:
+        return replace(self, weights=self.weights / (counts[self.first] * counts[self.second]))
+
+    def roughness(self, y: npt.NDArray[Any], within: Sites | None = None) -> float:
+        """The sum of w (y_p - y_q)^2 over the pairs whose first end is among the sites `within` (default: all)."""
+        change = y[self.first].astype(np.float64) - y[self.second]
+        cost = self.weights * change * change
+        if within is not None:
+            owned = np.zeros(self.sites, dtype=np.bool_)
+            owned[within] = True
+            cost = cost[owned[self.first]]
+        return float(cost.sum())
+
+    def edges(self) -> tuple[Sites, Sites, npt.NDArray[np.float64]]:
+        return self.first, self.second, self.weights
+
+    @cached_property
+    def rows(self) -> tuple[Sites, Sites]:
+        """Neighbours by rows: those of site i are `neighbors[start[i]:start[i + 1]]`."""
+        tail = np.concatenate([self.first, self.second])
+        head = np.concatenate([self.second, self.first])
+        order = np.lexsort((head, tail))
+        start = np.zeros(self.sites + 1, dtype=np.int64)
+        np.cumsum(np.bincount(tail, minlength=self.sites), out=start[1:])
+        return start, head[order]
+
+
+Pairs = GridPairs | GraphPairs
+
+
+def sorted_graph(sites: int, first: Sites, second: Sites, weights: npt.NDArray[np.float64]) -> GraphPairs:
+    """The normal form of an edge list: ends in order, pairs sorted, parallel pairs added up."""
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    key, place = np.unique(low * sites + high, return_inverse=True)
+    merged = np.bincount(place.ravel(), weights, minlength=len(key))
+    return GraphPairs(sites, key // max(sites, 1), key % max(sites, 1), merged.astype(np.float64))
+
+
+def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> GraphPairs:
+    """Check an edge list at the door and bring it into its normal form; parallel edges add up."""
+    found = np.asarray(edges)
+    if found.size == 0:
+        found = np.zeros((0, 2), dtype=np.int64)
+    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
+        raise InputError(
+            f"edges have shape {found.shape} and dtype {found.dtype}; expected integers of shape (number, 2)."
+        )
+    values = as_reals("weights", weights).astype(np.float64)
+    if values.ndim == 0:
+        values = np.full(len(found), float(values))
+    if values.shape != (len(found),):
+        raise InputError(f"weights have shape {values.shape}; expected one per edge, ({len(found)},).")
+    check_finite("weights", values)
+    if len(found) and (found.min() < 0 or found.max() >= sites):
+        bad = int(np.argmax(((found < 0) | (found >= sites)).any(axis=1)))
+        raise InputError(f"edge {bad} is {found[bad].tolist()}; expected sites from 0 to {sites - 1}.")
+    pairs = found.astype(np.int64)
+    loops = pairs[:, 0] == pairs[:, 1]
+    if loops.any():
+        bad = int(np.argmax(loops))
+        raise InputError(f"edge {bad} joins site {pairs[bad, 0]} with itself; leave such edges out.")
+    return sorted_graph(sites, pairs[:, 0], pairs[:, 1], values)
+
+
+def native_features(features: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Features as the core reads them: float32 where that holds them exactly, else float64."""
+    narrow = features.dtype == np.float32 or features.dtype.itemsize <= 2
+    return np.ascontiguousarray(features, dtype=np.float32 if narrow else np.float64)
+
+
+def mean_contrast_beta(features: npt.NDArray[Any], offsets: Sites) -> float:
+    """beta = 1 / (2 mean |x_p - x_q|^2) over the kernel's pairs, channels summed; 0 for a constant image.
+
+    The squares are rounded to a unit of 2^-40 of their range and added up as integers, so that the sum does not
+    depend on the order, and so not on how the image is cut into blocks.
+    """
+    axes = tuple(range(features.ndim - 1))
+    spread = features.max(axis=axes).astype(np.float64) - features.min(axis=axes)
+    widest = float((spread * spread).sum())
+    if widest == 0.0 or not len(offsets):
+        return 0.0
+    if not math.isfinite(widest):
+        raise InputError("features differ by more than a float64 can square; scale them down first.")
+    unit = math.ldexp(1.0, math.frexp(widest)[1] - 40)
+    shape = features.shape[:-1]
+    total = pairs = 0
+    for box in strips(shape):
+        reach = int(np.abs(offsets[:, 0]).max())
+        low, high = max(0, box[0].start - reach), min(shape[0], box[0].stop + reach)
+        corner = [box[0].start - low, *([0] * (len(shape) - 1))]
+        opposite = [box[0].stop - low, *shape[1:]]
+        part, number = _core.contrast(native_features(features[low:high]), offsets, corner, opposite, unit)
+        total, pairs = total + part, pairs + number
+    return pairs / (2.0 * total * unit) if total else 0.0

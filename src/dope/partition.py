@@ -1,0 +1,313 @@
+"""Cut the sites into blocks that may overlap, and put what the blocks say together again.
+
+On a grid everything is a product of intervals, so a partition is described axis by axis: each axis is cut into even
+pieces, each piece grows by the overlap, and the number of blocks that hold a site is the product of the axes' counts.
+On a graph a block is a sorted list of sites.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import Index, Sites
+from dope.errors import InputError, MissingExtraError
+from dope.pairs import GraphPairs
+
+Counts = tuple[npt.NDArray[np.float64], ...] | npt.NDArray[np.float64]
+"""How many blocks hold a site: a vector per axis on a grid (multiply them), a vector over sites on a graph."""
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Where a block sits, and which of its sites it owns: every site is owned by exactly one block.
+
+    `where` is a place in the whole, `owned` a place in the block's own arrays.
+    """
+
+    where: Index
+    owned: Index
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Blocks that cover all sites of `shape`; `counts` says how many of them hold each site."""
+
+    shape: tuple[int, ...]
+    blocks: tuple[Block, ...]
+    counts: Counts
+
+    @classmethod
+    def grid(
+        cls, shape: Sequence[int], blocks: int | Sequence[int], *, overlap: float | int = 0.0
+    ) -> Partition:
+        """Cut a grid into `blocks` even-sized blocks: a number (laid out with the least seam) or one per axis.
+
+        A float `overlap` makes each block's side grow by that fraction, an int by that many sites, half on either
+        side, cut at the border.
+
+        >>> [block.where for block in Partition.grid((4, 6), 2).blocks]
+        [(slice(0, 4, None), slice(0, 3, None)), (slice(0, 4, None), slice(3, 6, None))]
+        """
+        lengths = _checked_shape(shape)
+        layout = _layout(lengths, blocks)
+        cuts = [[i * n // k for i in range(1, k)] for n, k in zip(lengths, layout, strict=True)]
+        return cls.at(lengths, cuts, overlap=overlap)
+
+    @classmethod
+    def at(
+        cls, shape: Sequence[int], cuts: Sequence[Sequence[int]], *, overlap: float | int = 0.0
+    ) -> Partition:
+        """Cut a grid at the given places: for each axis the sorted first indices of all pieces but the first."""
+        lengths = _checked_shape(shape)
+        if len(cuts) != len(lengths):
+            raise InputError(f"cuts are given for {len(cuts)} axes; expected one list per axis, {len(lengths)}.")
+        axes = [_Axis.cut(n, where, overlap) for n, where in zip(lengths, cuts, strict=True)]
+        blocks = []
+        for pieces in _products([axis.pieces for axis in axes]):
+            blocks.append(Block(tuple(p.grown for p in pieces), tuple(p.owned for p in pieces)))
+        return cls(lengths, tuple(blocks), tuple(axis.count for axis in axes))
+
+    @classmethod
+    def graph(
+        cls, pairs: GraphPairs, blocks: int, *, overlap: float | int = 0.0, metis: bool = False
+    ) -> Partition:
+        """Cut a graph into `blocks` balanced blocks, which then grow over their neighbours by the overlap.
+
+        The built-in cut halves the sites again and again in breadth-first order from a far corner: sizes differ by
+        one at most. `metis=True` uses METIS (the extra `metis`), which cuts fewer pairs.
+        """
+        if isinstance(blocks, bool) or not isinstance(blocks, (int, np.integer)):
+            raise InputError(f"blocks is {blocks!r}; expected a number of blocks on a graph.")
+        if not 1 <= blocks <= pairs.sites:
+            raise InputError(f"{blocks} blocks asked for {pairs.sites} sites; expected 1 to {pairs.sites}.")
+        cores = _metis(pairs, int(blocks)) if metis else _halved(pairs, np.arange(pairs.sites), int(blocks))
+        return cls._of_sites(pairs, [np.sort(core) for core in cores], _checked_overlap(overlap))
+
+    @classmethod
+    def _of_sites(cls, pairs: GraphPairs, cores: list[Sites], overlap: float | int) -> Partition:
+        counts = np.zeros(pairs.sites)
+        blocks = []
+        for core in cores:
+            more = overlap if isinstance(overlap, int) else round(overlap * len(core))
+            where = np.sort(np.concatenate([core, _around(pairs, core, more)]))
+            counts[where] += 1
+            blocks.append(Block(where, np.searchsorted(where, core)))
+        return cls((pairs.sites,), tuple(blocks), counts)
+
+    def counts_at(self, where: Index) -> Counts:
+        """The counts at a place: a box of the grid, or sites of the graph."""
+        if isinstance(self.counts, tuple):
+            assert isinstance(where, tuple)
+            return tuple(count[s] for count, s in zip(self.counts, where, strict=True))
+        return self.counts[where]
+
+    def multiplicity(self, where: Index) -> npt.NDArray[np.float64]:
+        """q_i, the number of blocks that hold site i, as an array over a place."""
+        counts = self.counts_at(where)
+        if not isinstance(counts, tuple):
+            return counts
+        answer = np.ones(())
+        for count in counts:
+            answer = np.multiply.outer(answer, count)
+        return answer
+
+    def assemble(self, pieces: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
+        """One array over all sites, each site's value from the block that owns it."""
+        whole = np.empty(self.shape, dtype=pieces[0].dtype)
+        for block, piece in zip(self.blocks, pieces, strict=True):
+            if isinstance(block.where, tuple):
+                whole[block.where][block.owned] = piece[block.owned]
+            else:
+                whole[block.where[block.owned]] = piece[block.owned]
+        return whole
+
+    def average(self, pieces: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
+        """One array over all sites, each site's value the mean over the blocks that hold it."""
+        whole = np.zeros(self.shape)
+        for block, piece in zip(self.blocks, pieces, strict=True):
+            whole[block.where] += piece
+        everywhere: Index = tuple(slice(0, n) for n in self.shape)
+        return whole / (self.multiplicity(everywhere) if isinstance(self.counts, tuple) else self.counts)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A piece of an axis: what its block covers, and what it owns, counted from the block's first site."""
+
+    grown: slice
+    owned: slice
+
+
+@dataclass(frozen=True)
+class _Axis:
+    pieces: tuple[_Piece, ...]
+    count: npt.NDArray[np.float64]
+
+    @classmethod
+    def cut(cls, length: int, cuts: Sequence[int], overlap: float | int) -> _Axis:
+        edges = [0, *(int(c) for c in cuts), length]
+        if any(low >= high for low, high in zip(edges, edges[1:], strict=False)):
+            raise InputError(f"cuts {list(cuts)} of an axis of {length} sites; expected rising numbers inside it.")
+        fraction = _checked_overlap(overlap)
+        count = np.zeros(length)
+        pieces = []
+        for low, high in zip(edges, edges[1:], strict=False):
+            if isinstance(fraction, int) and len(edges) > 2 and fraction >= high - low:
+                raise InputError(
+                    f"overlap is {fraction} sites on a block of {high - low}; expected less than the block's side. "
+                    f"Use fewer blocks or less overlap."
+                )
+            growth = fraction if isinstance(fraction, int) else round(fraction * (high - low))
+            first, last = max(0, low - growth // 2), min(length, high + growth - growth // 2)
+            pieces.append(_Piece(slice(first, last), slice(low - first, high - first)))
+            count[first:last] += 1
+        return cls(tuple(pieces), count)
+
+
+def _products(axes: list[tuple[_Piece, ...]]) -> Iterator[tuple[_Piece, ...]]:
+    """All combinations of one piece per axis, the last axis fastest."""
+    if not axes:
+        yield ()
+        return
+    for piece in axes[0]:
+        for rest in _products(axes[1:]):
+            yield (piece, *rest)
+
+
+def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    lengths = tuple(int(n) for n in shape)
+    if not lengths or any(n < 1 for n in lengths):
+        raise InputError(f"shape is {tuple(shape)}; expected at least one site along every axis.")
+    return lengths
+
+
+def _checked_overlap(overlap: float | int) -> float | int:
+    whole = isinstance(overlap, (int, np.integer)) and not isinstance(overlap, bool)
+    if whole and overlap >= 0:
+        return int(overlap)
+    if isinstance(overlap, (float, np.floating)) and 0.0 <= overlap < 1.0:
+        return float(overlap)
+    raise InputError(
+        f"overlap is {overlap!r}; expected a fraction of the block's side, 0 <= overlap < 1, or a whole number of sites."
+    )
+
+
+def _layout(shape: tuple[int, ...], blocks: int | Sequence[int]) -> tuple[int, ...]:
+    """Blocks per axis: as given, or of all factorisations of the number the one with the least seam."""
+    if isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool):
+        return _least_seam(shape, int(blocks))
+    try:
+        layout = tuple(int(k) for k in blocks)  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        raise InputError(f"blocks is {blocks!r}; expected a number, or a number per axis.") from None
+    if len(layout) != len(shape) or any(k < 1 for k in layout):
+        raise InputError(f"blocks is {layout}; expected {len(shape)} positive numbers, one per axis.")
+    if any(k > n for k, n in zip(layout, shape, strict=True)):
+        raise InputError(f"{layout} blocks on a grid of {shape}: more blocks than sites along an axis. Use fewer.")
+    return layout
+
+
+def _least_seam(shape: tuple[int, ...], blocks: int) -> tuple[int, ...]:
+    sites = math.prod(shape)
+    if not 1 <= blocks <= sites:
+        raise InputError(f"{blocks} blocks asked for {sites} sites; expected 1 to {sites}.")
+    layouts = [
+        layout
+        for layout in _factorisations(blocks, len(shape))
+        if all(k <= n for k, n in zip(layout, shape, strict=True))
+    ]
+    if not layouts:
+        raise InputError(
+            f"{blocks} blocks cannot be laid out on a grid of {shape}: no product of numbers that fit its sides. "
+            f"Try a rounder number, or give blocks per axis."
+        )
+    return min(layouts, key=lambda layout: (_seam(shape, layout), layout))
+
+
+def _factorisations(number: int, factors: int) -> Iterator[tuple[int, ...]]:
+    if factors == 1:
+        yield (number,)
+        return
+    for first in range(1, number + 1):
+        if number % first == 0:
+            for rest in _factorisations(number // first, factors - 1):
+                yield (first, *rest)
+
+
+def _seam(shape: tuple[int, ...], layout: tuple[int, ...]) -> int:
+    """The number of sites along all seams."""
+    sites = math.prod(shape)
+    return sum((k - 1) * (sites // n) for k, n in zip(layout, shape, strict=True))
+
+
+def _halved(pairs: GraphPairs, sites: Sites, blocks: int) -> list[Sites]:
+    if blocks == 1:
+        return [sites]
+    order = _breadth_first(pairs, sites)
+    left = blocks // 2
+    middle = len(sites) * left // blocks
+    return _halved(pairs, order[:middle], left) + _halved(pairs, order[middle:], blocks - left)
+
+
+def _breadth_first(pairs: GraphPairs, sites: Sites) -> Sites:
+    """`sites` in breadth-first order from one end, component after component."""
+    inside = np.zeros(pairs.sites, dtype=np.bool_)
+    inside[sites] = True
+    far = _layers(pairs, sites[:1], inside.copy())[-1]
+    order = []
+    for start in (far[:1], sites):
+        for site in start:
+            if inside[site]:
+                order.extend(_layers(pairs, np.array([site]), inside))
+    return np.concatenate(order)
+
+
+def _layers(pairs: GraphPairs, start: Sites, free: npt.NDArray[np.bool_]) -> list[Sites]:
+    """Breadth-first layers from `start` over the sites that are `free`, which are taken (set False) on the way."""
+    free[start] = False
+    layers = [start]
+    while len(layer := _next_layer(pairs, layers[-1], free)):
+        free[layer] = False
+        layers.append(layer)
+    return layers
+
+
+def _next_layer(pairs: GraphPairs, layer: Sites, free: npt.NDArray[np.bool_]) -> Sites:
+    start, neighbors = pairs.rows
+    lengths = start[layer + 1] - start[layer]
+    first = np.repeat(start[layer] - np.cumsum(lengths) + lengths, lengths)
+    near = neighbors[first + np.arange(len(first))]
+    return np.unique(near[free[near]])
+
+
+def _around(pairs: GraphPairs, core: Sites, number: int) -> Sites:
+    """Up to `number` sites around `core`, nearest layers first."""
+    free = np.ones(pairs.sites, dtype=np.bool_)
+    free[core] = False
+    found = [np.zeros(0, dtype=np.int64)]
+    layer, missing = core, number
+    while missing > 0 and len(layer := _next_layer(pairs, layer, free)):
+        layer = layer[:missing]
+        free[layer] = False
+        found.append(layer)
+        missing -= len(layer)
+    return np.concatenate(found)
+
+
+def _metis(pairs: GraphPairs, blocks: int) -> list[Sites]:
+    try:
+        import pymetis
+    except ImportError:
+        raise MissingExtraError("metis=True needs pymetis; install it with: pip install 'dope[metis]'") from None
+    start, neighbors = pairs.rows
+    _, member = pymetis.part_graph(blocks, xadj=start, adjncy=neighbors)
+    cores = [np.flatnonzero(np.asarray(member) == k) for k in range(blocks)]
+    return [core for core in cores if len(core)]
