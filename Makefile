@@ -23,7 +23,7 @@ MADE := $(VENV)/.made-$(shell { pwd; $(if $(ASKED),,$(BIN)/python $(VERSION) ||)
 .DELETE_ON_ERROR:
 
 help: ## what can be made
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s%s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.with-report ## segment the packaged photo and write pictures into demo/
 	$(BIN)/dope demo
@@ -34,7 +34,7 @@ test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further t
 soak: $(VENV)/.with-test ## run the tests that look for rare failures for minutes
 	$(BIN)/python -m pytest -m soak
 
-ctest: $(MADE) ## run the C++ tests under the address and undefined-behaviour sanitizers
+ctest: $(VENV)/.tools ## run the C++ tests under the address and undefined-behaviour sanitizers
 	PATH="$$PWD/$(BIN):$$PATH" && \
 	cmake --fresh -S . -B build/ctest -G Ninja -DDOPE_TESTS=ON -DDOPE_PYTHON=OFF -DDOPE_SANITIZE=ON && \
 	cmake --build build/ctest && \
@@ -61,11 +61,17 @@ clean: ## remove all that was made
 	rm -rf $(VENV) build dist demo .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# An editable install with one extra. The build tools are in .venv already, so pip need not fetch them again.
-$(VENV)/.with-%: $(MADE) $(CORE)
+# An editable install with one extra. The build tools are in .venv, so that pip need not fetch them each time.
+$(VENV)/.with-%: $(VENV)/.tools $(CORE)
 	@command -v "$${CXX:-c++}" >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || { \
 		echo "No C++ compiler found: install g++ or clang++ (C++20), or name yours with CXX=..." >&2; exit 1; }
 	$(PIP) install --no-build-isolation --editable ".[$*]"
+	@touch $@
+
+$(VENV)/.tools: $(MADE) pyproject.toml
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		> $(VENV)/build-requires.txt
+	$(PIP) install -r $(VENV)/build-requires.txt cmake ninja
 	@touch $@
 
 # ensurepip is missing where a distribution packages it apart; pip itself then fills the environment.
@@ -81,7 +87,4 @@ $(MADE):
 		"$(PYTHON)" -m venv --without-pip $(VENV) && "$(PYTHON)" -m pip --python $(BIN)/python install pip; } || { \
 		echo "$(PYTHON) can make no virtual environment: install its venv package," \
 			"on Debian and Ubuntu python3-venv" >&2; exit 1; }
-	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
-		> $(VENV)/build-requires.txt
-	$(PIP) install -r $(VENV)/build-requires.txt cmake ninja
 	@touch $@
