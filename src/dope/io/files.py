@@ -28,7 +28,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         ) from error
     try:
         yield temporary
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {_reason(error)}") from error
     finally:

@@ -56,9 +56,7 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
         except UnidentifiedImageError as error:
             raise InputError(f"{path}: not a PNG or JPEG picture; convert it to one of these") from error
         except Image.DecompressionBombError as error:
-            raise InputError(
-                f"{path}: declares more than {_MOST_PIXELS:,} pixels; cut it up first"
-            ) from error
+            raise InputError(f"{path}: declares more than {_MOST_PIXELS:,} pixels; cut it up first") from error
         except _BROKEN as error:
             raise InputError(f"{path}: damaged or cut short ({error}); get a whole copy") from error
 
@@ -76,9 +74,7 @@ def write_image(path: str | os.PathLike[str], picture: NDArray[Any]) -> None:
     path = Path(path)
     picture = np.asarray(picture)
     if path.suffix.lower() not in _SUFFIXES:
-        raise InputError(
-            f"{path}: cannot write {path.suffix or 'a file without suffix'}; end it in .png or .jpg"
-        )
+        raise InputError(f"{path}: cannot write {path.suffix or 'a file without suffix'}; end it in .png or .jpg")
     kind = _SUFFIXES[path.suffix.lower()]
     if picture.dtype == np.bool_:
         picture = picture.astype(np.uint8) * np.uint8(255)
@@ -100,9 +96,7 @@ def write_image(path: str | os.PathLike[str], picture: NDArray[Any]) -> None:
 def _check_size(path: Path, size: tuple[int, int]) -> None:
     width, height = size
     if width * height > _MOST_PIXELS:
-        raise InputError(
-            f"{path}: declares {width} x {height} pixels, more than {_MOST_PIXELS:,}; cut it up first"
-        )
+        raise InputError(f"{path}: declares {width} x {height} pixels, more than {_MOST_PIXELS:,}; cut it up first")
 
 
 def _as_array(picture: Image.Image) -> Picture:

@@ -37,9 +37,7 @@ _DEFAULT_RADIUS = 5.0
 _MOST_BYTES = 64 << 20
 
 
-def read_scribbles(
-    path: str | os.PathLike[str], shape: tuple[int, ...], *, photo: str | None = None
-) -> Seeds:
+def read_scribbles(path: str | os.PathLike[str], shape: tuple[int, ...], *, photo: str | None = None) -> Seeds:
     """Read strokes for a picture of the given shape.
 
     Parameters
@@ -156,9 +154,7 @@ def _strokes(path: Path, kind: str, value: Any, height: int, width: int) -> list
             raise InputError(f"{place} is not a polyline; expected points [[x, y], [x, y], ...]")
         for x, y in line:
             if not (0 <= x < width and 0 <= y < height):
-                raise InputError(
-                    f"{place} has the point ({x}, {y}) outside the picture of {width} x {height} pixels"
-                )
+                raise InputError(f"{place} has the point ({x}, {y}) outside the picture of {width} x {height} pixels")
         strokes.append([(float(x), float(y)) for x, y in line])
     return strokes
 

@@ -1,0 +1,35 @@
+"""The command `dope`: arguments in, files and a short table out. It holds no algorithm."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dope import __version__
+from dope.cli.demo import demo
+
+app = typer.Typer(
+    name="dope",
+    help="Binary pairwise energies on images and volumes, minimized block by block.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"dope {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Binary pairwise energies on images and volumes, minimized block by block."""
+
+
+def main() -> None:
+    app(prog_name="dope")

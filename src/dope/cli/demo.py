@@ -1,0 +1,141 @@
+"""`dope demo`: the packaged photo, segmented from its packaged strokes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dope import samples
+from dope.api import Result, minimize
+from dope.cli.exits import CANCELLED, Cancel, exit_codes
+from dope.cli.memory import peak_bytes
+from dope.cli.progress import at_work
+from dope.energy import Energy
+from dope.errors import InputError, MissingExtraError
+from dope.executors import Threads
+from dope.io import read_image, read_scribbles, write_image
+from dope.io.images import Picture
+from dope.io.scribbles import Seeds
+from dope.methods import Admm
+from dope.models import color_unary, kernel_lam, seed_unary
+from dope.partition import Partition
+from dope.protocols import Step
+from dope.report import block_map, convergence, overlay
+
+
+class MethodName(StrEnum):
+    """How blocks agree, by name."""
+
+    ADMM = "admm"
+    PAPER = "paper"
+
+
+METHODS = {MethodName.ADMM: Admm, MethodName.PAPER: Admm.paper}
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path("demo"),
+    kernel: Annotated[int, typer.Option(help="Side of the square of neighbours, odd.")] = 7,
+    blocks: Annotated[int | None, typer.Option(help="Number of blocks; by default it follows from the size.")] = None,
+    overlap: Annotated[float, typer.Option(help="How much each block's side grows, as a fraction.")] = 0.0,
+    workers: Annotated[int | None, typer.Option(help="Threads; by default one per core.")] = None,
+    method: Annotated[MethodName, typer.Option(help="How blocks agree.")] = MethodName.ADMM,
+) -> None:
+    """Segment a packaged 8-megapixel photo from packaged strokes, and write pictures of it."""
+    with exit_codes():
+        executor = Threads(workers)
+        lam = kernel_lam(kernel)
+        _make_folder(output)
+        begun = time.perf_counter()
+        console = Console(stderr=True)
+        with samples.canyon_wren() as sample, Cancel() as cancel:
+            with at_work(console, f"reading {sample.photo.name} and learning its colours"):
+                image = read_image(sample.photo)
+                seeds = read_scribbles(sample.scribbles, image.shape)
+                # Says what is wrong with blocks or overlap before anything is computed.
+                Partition.grid(seeds.shape, blocks if blocks is not None else 1, overlap=overlap)
+                energy = _energy(image, seeds, lam, kernel)
+            with at_work(console, "minimizing") as show:
+
+                def watch(step: Step) -> bool:
+                    show(step)
+                    return cancel.asked
+
+                result = minimize(
+                    energy, blocks=blocks, overlap=overlap, method=METHODS[method](), executor=executor, watch=watch
+                )
+            with at_work(console, "drawing"):
+                run = _Run(image, seeds, energy, result, kernel, overlap)
+                missing = _write_pictures(run, output)
+        _print_table(run, seconds=time.perf_counter() - begun)
+        print(f"\nmask.png, overlay.png, blocks.png{'' if missing else ' and convergence.png'} are in {output}")
+        if missing:
+            print(f"convergence.png was not drawn: {missing}")
+        if result.stopped == "cancelled":
+            raise typer.Exit(CANCELLED)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What was segmented and what came out."""
+
+    image: Picture
+    seeds: Seeds
+    energy: Energy
+    result: Result
+    kernel: int
+    overlap: float
+
+
+def _energy(image: Picture, seeds: Seeds, lam: float, kernel: int) -> Energy:
+    """The paper's energy; strokes are hard constraints, as no site's pairs weigh more than 20 together."""
+    unary = seed_unary(color_unary(image, seeds), seeds, strength=100.0)
+    return Energy.grid(unary, lam=lam, kernel=kernel, features=image)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _write_pictures(run: _Run, folder: Path) -> str:
+    """Write the pictures; what is needed for the plot when it could not be drawn."""
+    labels, partition = run.result.labels, run.result.partition
+    write_image(folder / "mask.png", labels)
+    write_image(folder / "overlay.png", overlay(run.image, labels, run.seeds))
+    places = [block.where for block in partition.blocks if isinstance(block.where, tuple)]
+    write_image(folder / "blocks.png", block_map(labels.shape, places, image=run.image, labels=labels))
+    try:
+        write_image(folder / "convergence.png", convergence(run.result.trace))
+    except MissingExtraError as error:
+        return str(error)
+    return ""
+
+
+def _print_table(run: _Run, seconds: float) -> None:
+    result, peak = run.result, peak_bytes()
+    height, width = result.labels.shape
+    rows = {
+        "sites": f"{result.labels.size:,} ({height} x {width})",
+        "pairs": f"{run.energy.pairs.number:,} ({run.kernel} x {run.kernel} kernel)",
+        "blocks": f"{len(result.partition.blocks)}, overlap {run.overlap:.0%}",
+        "rounds": f"{len(result.trace)}, stopped: {result.stopped}",
+        "energy": f"{result.energy:,.1f}",
+        "lower bound": "-" if result.lower_bound is None else f"{result.lower_bound:,.1f}",
+        "foreground": f"{result.labels.mean():.2%}",
+        "seconds": f"{seconds:.1f} in all, {result.trace[-1].seconds:.1f} minimizing",
+        "peak memory": "-" if peak is None else f"{peak / 1e9:.2f} GB",
+    }
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console().print(table, highlight=False)

@@ -1,0 +1,53 @@
+"""How a command ends: exit codes, one line for what went wrong, and Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+import typer
+
+from dope.errors import DopeError
+
+BAD_INPUT = 2
+CANCELLED = 130
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Turn what dope raises on purpose into one line on stderr and exit code 2, and Ctrl-C into 130."""
+    try:
+        yield
+    except DopeError as error:
+        print(f"dope: {' '.join(str(error).split())}", file=sys.stderr)
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        print("dope: cancelled", file=sys.stderr)
+        raise typer.Exit(CANCELLED) from None
+
+
+class Cancel:
+    """While it is entered, the first Ctrl-C only sets `asked`, so that work can end well; the next one interrupts."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        print("\ndope: stopping after this round; Ctrl-C again to stop at once", file=sys.stderr)
