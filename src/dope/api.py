@@ -159,9 +159,7 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
     )
 
 
-def _partition(
-    energy: Energy, blocks: int | Sequence[int] | Partition | None, overlap: float | int
-) -> Partition:
+def _partition(energy: Energy, blocks: int | Sequence[int] | Partition | None, overlap: float | int) -> Partition:
     if isinstance(blocks, Partition):
         if blocks.shape != energy.shape:
             raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")

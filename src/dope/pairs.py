@@ -191,8 +191,7 @@ class GridPairs:
         for box in strips(self.shape) if within is None else [within]:
             for m, offset in enumerate(self.offsets.tolist()):
                 limits = [
-                    (max(s.start, -o), min(s.stop, n - o))
-                    for s, o, n in zip(box, offset, self.shape, strict=True)
+                    (max(s.start, -o), min(s.stop, n - o)) for s, o, n in zip(box, offset, self.shape, strict=True)
                 ]
                 if any(low >= high for low, high in limits):
                     continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,9 +46,7 @@ class Partition:
     counts: Counts
 
     @classmethod
-    def grid(
-        cls, shape: Sequence[int], blocks: int | Sequence[int], *, overlap: float | int = 0.0
-    ) -> Partition:
+    def grid(cls, shape: Sequence[int], blocks: int | Sequence[int], *, overlap: float | int = 0.0) -> Partition:
         """Cut a grid into `blocks` even-sized blocks: a number (laid out with the least seam) or one per axis.
 
         A float `overlap` makes each block's side grow by that fraction, an int by that many sites, half on either
@@ -62,23 +61,20 @@ class Partition:
         return cls.at(lengths, cuts, overlap=overlap)
 
     @classmethod
-    def at(
-        cls, shape: Sequence[int], cuts: Sequence[Sequence[int]], *, overlap: float | int = 0.0
-    ) -> Partition:
+    def at(cls, shape: Sequence[int], cuts: Sequence[Sequence[int]], *, overlap: float | int = 0.0) -> Partition:
         """Cut a grid at the given places: for each axis the sorted first indices of all pieces but the first."""
         lengths = _checked_shape(shape)
         if len(cuts) != len(lengths):
             raise InputError(f"cuts are given for {len(cuts)} axes; expected one list per axis, {len(lengths)}.")
         axes = [_Axis.cut(n, where, overlap) for n, where in zip(lengths, cuts, strict=True)]
-        blocks = []
-        for pieces in _products([axis.pieces for axis in axes]):
-            blocks.append(Block(tuple(p.grown for p in pieces), tuple(p.owned for p in pieces)))
-        return cls(lengths, tuple(blocks), tuple(axis.count for axis in axes))
+        blocks = tuple(
+            Block(tuple(p.grown for p in pieces), tuple(p.owned for p in pieces))
+            for pieces in product(*(axis.pieces for axis in axes))
+        )
+        return cls(lengths, blocks, tuple(axis.count for axis in axes))
 
     @classmethod
-    def graph(
-        cls, pairs: GraphPairs, blocks: int, *, overlap: float | int = 0.0, metis: bool = False
-    ) -> Partition:
+    def graph(cls, pairs: GraphPairs, blocks: int, *, overlap: float | int = 0.0, metis: bool = False) -> Partition:
         """Cut a graph into `blocks` balanced blocks, which then grow over their neighbours by the overlap.
 
         The built-in cut halves the sites again and again in breadth-first order from a far corner: sizes differ by
@@ -154,12 +150,12 @@ class _Axis:
     @classmethod
     def cut(cls, length: int, cuts: Sequence[int], overlap: float | int) -> _Axis:
         edges = [0, *(int(c) for c in cuts), length]
-        if any(low >= high for low, high in zip(edges, edges[1:], strict=False)):
+        if any(low >= high for low, high in pairwise(edges)):
             raise InputError(f"cuts {list(cuts)} of an axis of {length} sites; expected rising numbers inside it.")
         fraction = _checked_overlap(overlap)
         count = np.zeros(length)
         pieces = []
-        for low, high in zip(edges, edges[1:], strict=False):
+        for low, high in pairwise(edges):
             if isinstance(fraction, int) and len(edges) > 2 and fraction >= high - low:
                 raise InputError(
                     f"overlap is {fraction} sites on a block of {high - low}; expected less than the block's side. "
@@ -170,16 +166,6 @@ class _Axis:
             pieces.append(_Piece(slice(first, last), slice(low - first, high - first)))
             count[first:last] += 1
         return cls(tuple(pieces), count)
-
-
-def _products(axes: list[tuple[_Piece, ...]]) -> Iterator[tuple[_Piece, ...]]:
-    """All combinations of one piece per axis, the last axis fastest."""
-    if not axes:
-        yield ()
-        return
-    for piece in axes[0]:
-        for rest in _products(axes[1:]):
-            yield (piece, *rest)
 
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
@@ -196,7 +182,8 @@ def _checked_overlap(overlap: float | int) -> float | int:
     if isinstance(overlap, (float, np.floating)) and 0.0 <= overlap < 1.0:
         return float(overlap)
     raise InputError(
-        f"overlap is {overlap!r}; expected a fraction of the block's side, 0 <= overlap < 1, or a whole number of sites."
+        f"overlap is {overlap!r}; expected a fraction of the block's side, 0 <= overlap < 1, "
+        f"or a whole number of sites."
     )
 
 

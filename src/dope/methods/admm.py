@@ -24,13 +24,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Index, Labels, Sites
-from dope.energy import Energy
+from dope.arrays import Labels, Sites
 from dope.errors import InputError
-from dope.partition import Partition
-from dope.protocols import Answer, BlockSolver, Crew, Problem, Step
-
-Values = npt.NDArray[np.float64]
+from dope.methods.admm_block import BlockRecipe, Measure, Near, Seams, Solve, Solved, Survey, Values
+from dope.protocols import Crew, Problem, Step
 
 
 @dataclass(frozen=True)
@@ -76,23 +73,23 @@ class Admm:
         """One Step per round."""
         begun = time.perf_counter()
         recipes = [
-            _BlockRecipe(problem.energy, problem.partition, k, problem.solver)
+            BlockRecipe(problem.energy, problem.partition, k, problem.solver)
             for k in range(len(problem.partition.blocks))
         ]
         with problem.executor.gather(recipes) as crew:
             yield from self._rounds(problem, crew, begun)
 
     def _rounds(self, problem: Problem, crew: Crew[Any, Any], begun: float) -> Generator[Step, None, None]:
-        consensus = _Consensus(problem, crew.ask([_Survey()] * len(problem.partition.blocks)))
+        consensus = _Consensus(problem, crew.ask([Survey()] * len(problem.partition.blocks)))
         mu = consensus.first_mu(self.mu0)
         labels: list[Labels | None] = [None] * len(consensus.blocks)
         best, best_round, bound = math.inf, 0, None
         for number in range(1, self.rounds + 1):
             questions = [
-                _Solve(consensus.near(k), block.a, mu, labels[k], self.penalty == "all")
+                Solve(consensus.near(k), block.a, mu, labels[k], self.penalty == "all")
                 for k, block in enumerate(consensus.blocks)
             ]
-            solved: list[_Solved] = crew.ask(questions)
+            solved: list[Solved] = crew.ask(questions)
             labels = [one.answer.labels for one in solved]
             step = consensus.update(solved, mu)
             whole, energy, relaxed = consensus.measure(crew, labels)
@@ -131,153 +128,6 @@ class Admm:
         return None
 
 
-@dataclass(frozen=True)
-class _Survey:
-    """Asks a block where it meets others."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Seams:
-    """Where a block meets others: flat indices, in the whole, of its coupled sites and of the shell around it."""
-
-    coupled: Sites
-    shell: Sites
-    strength: Values
-    size: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Near:
-    """Values on a block's coupled sites and on the shell around it."""
-
-    coupled: npt.NDArray[Any]
-    shell: npt.NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class _Solve:
-    """Asks a block for its labels, given the consensus nearby."""
-
-    y: _Near
-    a: Values
-    mu: float
-    previous: Labels | None
-    freeze: bool
-
-
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """A block's labels y_k, A_k' y_k nearby, and the value u_k'y_k + y_k'L_k y_k."""
-
-    answer: Answer
-    pull: _Near
-    value: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Measure:
-    """Asks a block for its part of the energy of some candidates that share its interior labels."""
-
-    labels: Labels
-    candidates: tuple[_Near, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _BlockRecipe:
-    """How to open a block where its data is."""
-
-    energy: Energy
-    partition: Partition
-    k: int
-    solver: BlockSolver
-
-    def open(self) -> _Block:
-        return _Block(self.energy, self.partition, self.k, self.solver)
-
-
-class _Block:
-    """An opened block: its share of the energy and a minimizer for it."""
-
-    def __init__(self, energy: Energy, partition: Partition, k: int, solver: BlockSolver) -> None:
-        share = energy.share(partition, k)
-        self._energy = share.energy
-        self._coupling = share.coupling
-        self._minimizer = solver.prepare(share.energy)
-        self._coupled = np.flatnonzero(share.coupling.coupled())
-        region = share.coupling.region
-        self._region_unary = energy.unary[region]
-        self._region_pairs = energy.pairs.crop(region)  # type: ignore[arg-type]
-        inside = np.zeros(self._region_unary.shape, dtype=np.bool_)
-        inside[share.coupling.inside] = True
-        numbers = np.arange(inside.size).reshape(inside.shape)[share.coupling.inside].ravel()
-        self._coupled_in_region = numbers[self._coupled]
-        self._shell_in_region = np.flatnonzero(~inside)
-        self._owned_in_region = _within(share.coupling.inside, share.owned)
-        self._whole_shape = energy.shape
-
-    def __call__(self, message: _Survey | _Solve | _Measure) -> Any:
-        match message:
-            case _Solve():
-                return self._solve(message)
-            case _Measure():
-                return [self._part(message.labels, candidate) for candidate in message.candidates]
-            case _:
-                return self._survey()
-
-    def _survey(self) -> _Seams:
-        region = self._coupling.region
-        if isinstance(region, tuple):
-            corner = tuple(s.start for s in region)
-            places = np.unravel_index(
-                np.concatenate([self._coupled_in_region, self._shell_in_region]), self._region_unary.shape
-            )
-            flat = np.ravel_multi_index(
-                tuple(p + c for p, c in zip(places, corner, strict=True)), self._whole_shape
-            ).astype(np.int64)
-        else:
-            flat = region[np.concatenate([self._coupled_in_region, self._shell_in_region])]
-        number = len(self._coupled)
-        strength = self._coupling.strength().ravel()[self._coupled]
-        return _Seams(flat[:number], flat[number:], strength, self._energy.unary.size)
-
-    def _solve(self, ask: _Solve) -> _Solved:
-        unary = self._energy.unary + self._coupling.apply(self._spread(ask.y, np.zeros(())))
-        if ask.freeze and ask.previous is not None:
-            frozen = ask.mu * (0.5 - ask.previous)
-            frozen.flat[self._coupled] = 0.0
-            unary += frozen
-        unary.flat[self._coupled] += ask.mu * (ask.a - ask.y.coupled + 0.5)
-        answer = self._minimizer.minimize(unary, start=ask.previous)
-        pull = self._coupling.transpose(answer.labels).ravel()
-        near = _Near(pull[self._coupled_in_region], pull[self._shell_in_region])
-        return _Solved(answer, near, self._energy(answer.labels))
-
-    def _part(self, labels: Labels, candidate: _Near) -> float:
-        """The energy of this block's own sites, and of the pairs that begin there."""
-        y = self._spread(candidate, labels)
-        owned = self._owned_in_region
-        linear = float((self._region_unary[owned] * y[owned]).sum(dtype=np.float64))
-        return linear + self._region_pairs.roughness(y, owned)  # type: ignore[arg-type]
-
-    def _spread(self, near: _Near, interior: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """An array over the region: `interior` in the block, overwritten by the values nearby."""
-        y = np.zeros(self._region_unary.shape, dtype=near.coupled.dtype)
-        y[self._coupling.inside] = interior
-        y.flat[self._coupled_in_region] = near.coupled
-        y.flat[self._shell_in_region] = near.shell
-        return y
-
-
-def _within(inside: Index, owned: Index) -> Index:
-    """A place in the block as a place in the region that holds the block."""
-    if isinstance(inside, tuple):
-        assert isinstance(owned, tuple)
-        return tuple(
-            slice(i.start + o.start, i.start + o.stop) for i, o in zip(inside, owned, strict=True)
-        )
-    return inside[owned]
-
-
 @dataclass(eq=False)
 class _Tie:
     """A block as the coordinator sees it: where it meets the consensus, and its multiplier a_k."""
@@ -305,7 +155,7 @@ class _Update:
 class _Consensus:
     """y and a_k on the coupled sites, and the few equations that move them."""
 
-    def __init__(self, problem: Problem, seams: Sequence[_Seams]) -> None:
+    def __init__(self, problem: Problem, seams: Sequence[Seams]) -> None:
         self._problem = problem
         self.sites: Sites = np.unique(np.concatenate([s.coupled for s in seams]))
         self.blocks = [self._tie(s) for s in seams]
@@ -315,7 +165,7 @@ class _Consensus:
             self._q[block.coupled] += 1
         self._majority = np.zeros(len(self.sites), dtype=np.bool_)
 
-    def _tie(self, seams: _Seams) -> _Tie:
+    def _tie(self, seams: Seams) -> _Tie:
         shell = np.minimum(np.searchsorted(self.sites, seams.shell), max(0, len(self.sites) - 1))
         known = self.sites[shell] == seams.shell if len(self.sites) else np.zeros(len(shell), dtype=np.bool_)
         coupled = np.searchsorted(self.sites, seams.coupled)
@@ -328,31 +178,30 @@ class _Consensus:
         typical = float(np.median(strengths)) if len(strengths) else 0.0
         return typical or float(np.median(np.abs(self._problem.energy.unary))) or 1.0
 
-    def near(self, k: int, values: npt.NDArray[Any] | None = None) -> _Near:
+    def near(self, k: int, values: npt.NDArray[Any] | None = None) -> Near:
         """The consensus (or other values on its sites) around block k."""
         values = self.y if values is None else values
         block = self.blocks[k]
         shell = np.zeros(len(block.known), dtype=values.dtype)
         shell[block.known] = values[block.shell]
-        return _Near(values[block.coupled], shell)
+        return Near(values[block.coupled], shell)
 
-    def update(self, solved: Sequence[_Solved], mu: float) -> _Update:
+    def update(self, solved: Sequence[Solved], mu: float) -> _Update:
         """y <- Q^-1 sum_k [ S_k'(y_k + a_k) - A_k'y_k / mu ],   a_k <- a_k + y_k - S_k y."""
         total, pulls, votes = (np.zeros(len(self.sites)) for _ in range(3))
-        own = [self._on_coupled(one.answer.labels, k) for k, one in enumerate(solved)]
-        for block, one, y_k in zip(self.blocks, solved, own, strict=True):
-            total[block.coupled] += y_k + block.a
+        for block, one in zip(self.blocks, solved, strict=True):
+            total[block.coupled] += one.coupled + block.a
             pulls[block.coupled] += one.pull.coupled
             pulls[block.shell] += one.pull.shell[block.known]
-            votes[block.coupled] += y_k
+            votes[block.coupled] += one.coupled
         self.y = (total - pulls / mu) / self._q
         self._majority = votes > self._q / 2
         rounded = self.y > 0.5
         apart = np.zeros(len(self.sites), dtype=np.bool_)
         residuals, multipliers, squares = [], [], []
-        for block, y_k in zip(self.blocks, own, strict=True):
-            difference = y_k - self.y[block.coupled]
-            apart[block.coupled[y_k != rounded[block.coupled]]] = True
+        for block, one in zip(self.blocks, solved, strict=True):
+            difference = one.coupled - self.y[block.coupled]
+            apart[block.coupled[one.coupled != rounded[block.coupled]]] = True
             square = float(difference @ difference)
             residuals.append(math.sqrt(square))
             squares.append(square)
@@ -367,14 +216,6 @@ class _Consensus:
             penalty=mu / 2 * math.fsum(squares),
         )
 
-    def _on_coupled(self, labels: Labels, k: int) -> npt.NDArray[np.bool_]:
-        block = self._problem.partition.blocks[k]
-        sites = self.sites[self.blocks[k].coupled]
-        if isinstance(block.where, tuple):
-            places = np.unravel_index(sites, self._problem.energy.shape)
-            return labels[tuple(p - s.start for p, s in zip(places, block.where, strict=True))]
-        return labels[np.searchsorted(block.where, sites)]
-
     def measure(self, crew: Crew[Any, Any], labels: list[Labels]) -> tuple[Labels, float, float]:
         """The better of both roundings with its energy, and the energy of the relaxed y."""
         whole_numbers = np.rint(self.y)
@@ -385,8 +226,7 @@ class _Consensus:
             roundings.append(self._majority)
         candidates = [relaxed, *roundings]
         questions = [
-            _Measure(labels[k], tuple(self.near(k, values) for values in candidates))
-            for k in range(len(self.blocks))
+            Measure(labels[k], tuple(self.near(k, values) for values in candidates)) for k in range(len(self.blocks))
         ]
         parts = crew.ask(questions)
         constant = self._problem.energy.constant
@@ -396,7 +236,7 @@ class _Consensus:
         whole.flat[self.sites] = roundings[best]
         return whole, energies[1 + best], energies[0]
 
-    def first_bound(self, solved: Sequence[_Solved]) -> float | None:
+    def first_bound(self, solved: Sequence[Solved]) -> float | None:
         """The blocks' own bounds of the first round, when y is constant and the coupling zero.
 
         Without negative weights dropping the coupling can only lower the energy, so their sum bounds the minimum.

@@ -29,6 +29,8 @@ class Icm:
 
 
 class IcmMinimizer:
+    """The pairs as a list, first ends below second ends."""
+
     def __init__(self, energy: Energy, turns: int) -> None:
         self._shape = energy.shape
         one, other, self._weights = energy.pairs.edges()
@@ -42,9 +44,7 @@ class IcmMinimizer:
         noise = 1e-12 * (np.abs(prices) + self._sum_over_pairs(np.abs(self._weights), np.abs(self._weights)))
         for _ in range(self._turns):
             sign = 1.0 - 2.0 * labels
-            field = prices + self._sum_over_pairs(
-                self._weights * sign[self._second], self._weights * sign[self._first]
-            )
+            field = prices + self._sum_over_pairs(self._weights * sign[self._second], self._weights * sign[self._first])
             gain = -sign * field
             gain[gain <= noise] = 0.0
             flips = self._highest(gain)

@@ -1,0 +1,163 @@
+"""A block as ADMM uses it: what is asked of it, what it answers, and how it is opened where its data is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import Index, Labels, Sites
+from dope.energy import Energy
+from dope.partition import Partition
+from dope.protocols import Answer, BlockSolver
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Asks a block where it meets others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seams:
+    """Where a block meets others: flat indices, in the whole, of its coupled sites and of the shell around it."""
+
+    coupled: Sites
+    shell: Sites
+    strength: Values
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """Values on a block's coupled sites and on the shell around it."""
+
+    coupled: npt.NDArray[Any]
+    shell: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Solve:
+    """Asks a block for its labels, given the consensus nearby."""
+
+    y: Near
+    a: Values
+    mu: float
+    previous: Labels | None
+    freeze: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A block's labels y_k, the same on its coupled sites, A_k' y_k nearby, and the value u_k'y_k + y_k'L_k y_k."""
+
+    answer: Answer
+    coupled: Labels
+    pull: Near
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """Asks a block for its part of the energy of some candidates that share its interior labels."""
+
+    labels: Labels
+    candidates: tuple[Near, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRecipe:
+    """How to open a block where its data is."""
+
+    energy: Energy
+    partition: Partition
+    k: int
+    solver: BlockSolver
+
+    def open(self) -> OpenedBlock:
+        return OpenedBlock(self.energy, self.partition, self.k, self.solver)
+
+
+class OpenedBlock:
+    """An opened block: its share of the energy and a minimizer for it."""
+
+    def __init__(self, energy: Energy, partition: Partition, k: int, solver: BlockSolver) -> None:
+        share = energy.share(partition, k)
+        self._energy = share.energy
+        self._coupling = share.coupling
+        self._minimizer = solver.prepare(share.energy)
+        self._coupled = np.flatnonzero(share.coupling.coupled())
+        region = share.coupling.region
+        self._region_unary = energy.unary[region]
+        self._region_pairs = energy.pairs.crop(region)  # type: ignore[arg-type]
+        inside = np.zeros(self._region_unary.shape, dtype=np.bool_)
+        inside[share.coupling.inside] = True
+        numbers = np.arange(inside.size).reshape(inside.shape)[share.coupling.inside].ravel()
+        self._coupled_in_region = numbers[self._coupled]
+        self._shell_in_region = np.flatnonzero(~inside)
+        self._owned_in_region = _within(share.coupling.inside, share.owned)
+        self._whole_shape = energy.shape
+
+    def __call__(self, message: Survey | Solve | Measure) -> Any:
+        match message:
+            case Solve():
+                return self._solve(message)
+            case Measure():
+                return [self._part(message.labels, candidate) for candidate in message.candidates]
+            case _:
+                return self._survey()
+
+    def _survey(self) -> Seams:
+        region = self._coupling.region
+        if isinstance(region, tuple):
+            corner = tuple(s.start for s in region)
+            places = np.unravel_index(
+                np.concatenate([self._coupled_in_region, self._shell_in_region]), self._region_unary.shape
+            )
+            flat = np.ravel_multi_index(
+                tuple(p + c for p, c in zip(places, corner, strict=True)), self._whole_shape
+            ).astype(np.int64)
+        else:
+            flat = region[np.concatenate([self._coupled_in_region, self._shell_in_region])]
+        number = len(self._coupled)
+        strength = self._coupling.strength().ravel()[self._coupled]
+        return Seams(flat[:number], flat[number:], strength, self._energy.unary.size)
+
+    def _solve(self, ask: Solve) -> Solved:
+        unary = self._energy.unary + self._coupling.apply(self._spread(ask.y, np.zeros(())))
+        if ask.freeze and ask.previous is not None:
+            frozen = ask.mu * (0.5 - ask.previous)
+            frozen.flat[self._coupled] = 0.0
+            unary += frozen
+        unary.flat[self._coupled] += ask.mu * (ask.a - ask.y.coupled + 0.5)
+        answer = self._minimizer.minimize(unary, start=ask.previous)
+        pull = self._coupling.transpose(answer.labels).ravel()
+        near = Near(pull[self._coupled_in_region], pull[self._shell_in_region])
+        own = answer.labels.ravel()[self._coupled]
+        return Solved(answer, own, near, self._energy(answer.labels))
+
+    def _part(self, labels: Labels, candidate: Near) -> float:
+        """The energy of this block's own sites, and of the pairs that begin there."""
+        y = self._spread(candidate, labels)
+        owned = self._owned_in_region
+        linear = float((self._region_unary[owned] * y[owned]).sum(dtype=np.float64))
+        return linear + self._region_pairs.roughness(y, owned)  # type: ignore[arg-type]
+
+    def _spread(self, near: Near, interior: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """An array over the region: `interior` in the block, overwritten by the values nearby."""
+        y = np.zeros(self._region_unary.shape, dtype=near.coupled.dtype)
+        y[self._coupling.inside] = interior
+        y.flat[self._coupled_in_region] = near.coupled
+        y.flat[self._shell_in_region] = near.shell
+        return y
+
+
+def _within(inside: Index, owned: Index) -> Index:
+    """A place in the block as a place in the region that holds the block."""
+    if isinstance(inside, tuple):
+        assert isinstance(owned, tuple)
+        return tuple(slice(i.start + o.start, i.start + o.stop) for i, o in zip(inside, owned, strict=True))
+    return inside[owned]

@@ -1,0 +1,163 @@
+"""Bad input gets an error that names the value, what was expected and what to do."""
+
+import numpy as np
+import pytest
+
+import dope
+from dope import Energy, InputError, MaxFlow, Partition, Threads
+
+GRID = np.zeros((4, 5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"unary": np.zeros((0, 3))}, ["(0, 3)", "at least one site"]),
+        ({"unary": 3.0}, ["()", "at least one site"]),
+        ({"unary": np.array([[1.0, np.nan]])}, ["nan", "(0, 1)", "finite"]),
+        ({"unary": np.array([1.0, np.inf])}, ["inf", "(1,)"]),
+        ({"unary": np.array(["a"])}, ["dtype", "real numbers"]),
+        ({"kernel": 4}, ["4", "odd"]),
+        ({"kernel": 0}, ["0", "odd"]),
+        ({"kernel": -3}, ["-3", "odd"]),
+        ({"kernel": [(0, 0)]}, ["offset 0"]),
+        ({"kernel": [(0, 1), (0, -1)]}, ["(0, -1)", "opposite"]),
+        ({"kernel": [(0, 1, 2)]}, ["(1, 3)", "(number, 2)"]),
+        ({"kernel": [(0.5, 1)]}, ["float64", "integers"]),
+        ({"lam": np.nan}, ["lam", "nan", "finite"]),
+        ({"lam": "auto"}, ["lam", "auto"]),
+        ({"features": np.zeros((4, 6))}, ["(4, 6)", "(4, 5)"]),
+        ({"features": np.zeros((4, 5, 0))}, ["(4, 5, 0)"]),
+        ({"features": np.full((4, 5), np.inf)}, ["features", "inf"]),
+        ({"features": GRID, "weights": 1.0}, ["both features and weights"]),
+        ({"features": GRID, "beta": -1.0}, ["beta", "-1.0"]),
+        ({"beta": 1.0}, ["beta", "features"]),
+        ({"spacing": (1.0,)}, ["spacing", "2 positive"]),
+        ({"spacing": (1.0, 0.0)}, ["spacing"]),
+        ({"weights": [1.0]}, ["1 entries", "4"]),
+        ({"weights": [np.zeros((3, 3))] * 4}, ["(3, 3)", "(4, 5)"]),
+        ({"weights": [np.full((4, 5), np.nan)] * 4}, ["weights[0]", "nan"]),
+        ({"weights": [1.0, np.inf, 1.0, 1.0]}, ["inf"]),
+    ],
+)
+def test_grid_refuses(arguments, words):
+    arguments = {"unary": GRID, **arguments}
+    with pytest.raises(InputError) as error:
+        Energy.grid(arguments.pop("unary"), **arguments)
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("unary", "edges", "weights", "words"),
+    [
+        ([[1.0]], [[0, 1]], [1.0], ["(1, 1)", "(n,)"]),
+        ([1.0, 2.0], [[0, 2]], [1.0], ["[0, 2]", "0 to 1"]),
+        ([1.0, 2.0], [[-1, 0]], [1.0], ["[-1, 0]"]),
+        ([1.0, 2.0], [[1, 1]], [1.0], ["itself"]),
+        ([1.0, 2.0], [[0, 1]], [1.0, 2.0], ["(2,)", "(1,)"]),
+        ([1.0, 2.0], [[0, 1]], [np.nan], ["nan"]),
+        ([1.0, 2.0], [[0.0, 1.0]], [1.0], ["float64", "integers"]),
+        ([1.0, 2.0], [0, 1], [1.0], ["(2,)", "(number, 2)"]),
+    ],
+)
+def test_graph_refuses(unary, edges, weights, words):
+    with pytest.raises(InputError) as error:
+        Energy.graph(unary, edges, weights)
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_tables_refuse_wrong_shapes():
+    with pytest.raises(InputError, match="costs"):
+        Energy.from_tables([1.0, 2.0], [[0, 1]], np.zeros((1, 2, 2)))
+    with pytest.raises(InputError, match="tables"):
+        Energy.from_tables(np.zeros((2, 2)), [[0, 1]], np.zeros((2, 2)))
+    with pytest.raises(InputError, match="nan"):
+        Energy.from_tables(np.zeros((2, 2)), [[0, 1]], np.full((1, 2, 2), np.nan))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"blocks": 21}, ["21", "20 sites"]),
+        ({"blocks": 0}, ["0 blocks"]),
+        ({"blocks": -2}, ["-2"]),
+        ({"blocks": 7}, ["7 blocks", "cannot be laid out"]),
+        ({"blocks": (5, 1)}, ["(5, 1)", "more blocks than sites"]),
+        ({"blocks": (2,)}, ["(2,)", "one per axis"]),
+        ({"blocks": "many"}, ["many"]),
+        ({"blocks": 2.5}, ["2.5"]),
+        ({"blocks": 2, "overlap": 1.0}, ["1.0", "overlap < 1"]),
+        ({"blocks": 2, "overlap": -0.1}, ["-0.1"]),
+        ({"blocks": 2, "overlap": -1}, ["-1"]),
+        ({"blocks": 2, "overlap": np.nan}, ["nan"]),
+        ({"blocks": 2, "overlap": True}, ["True"]),
+        ({"blocks": 2, "overlap": 5}, ["5 sites", "less"]),
+    ],
+)
+def test_minimize_refuses(arguments, words):
+    with pytest.raises(InputError) as error:
+        dope.minimize(Energy.grid(GRID), **arguments)
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_minimize_refuses_what_is_no_energy():
+    with pytest.raises(InputError, match=r"Energy\.grid"):
+        dope.minimize(GRID)
+
+
+def test_max_flow_refuses_negative_weights():
+    with pytest.raises(InputError, match="-2"):
+        dope.minimize(Energy.grid(GRID, weights=-2.0), solver=MaxFlow())
+    with pytest.raises(InputError, match="bits is 8"):
+        dope.minimize(Energy.grid(GRID), solver=MaxFlow(bits=8))
+
+
+def test_labels_of_the_wrong_kind_are_refused():
+    energy = Energy.grid(GRID)
+    with pytest.raises(InputError, match=r"\(5, 4\)"):
+        energy(np.zeros((5, 4), bool))
+    with pytest.raises(InputError, match="0 and 1"):
+        energy(np.full((4, 5), 2))
+    with pytest.raises(InputError, match="0 and 1"):
+        energy(np.full((4, 5), 0.5))
+
+
+def test_threads_must_be_positive():
+    with pytest.raises(InputError, match="one thread"):
+        Threads(0)
+
+
+def test_cuts_must_rise():
+    with pytest.raises(InputError, match="rising"):
+        Partition.at((10,), [[5, 5]])
+    with pytest.raises(InputError, match="one list per axis"):
+        Partition.at((10, 10), [[5]])
+
+
+def test_arrays_are_never_written_to():
+    rng = np.random.default_rng(0)
+    unary, image = rng.normal(size=(8, 8)), rng.integers(0, 255, (8, 8, 3)).astype(np.uint8)
+    for array in (unary, image):
+        array.flags.writeable = False
+    result = dope.minimize(Energy.grid(unary, features=image), blocks=4, overlap=0.25)
+    assert result.labels.dtype == bool
+    assert result.labels.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.float16, np.float32, np.float64, bool])
+def test_any_real_dtype_is_welcome(dtype):
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 2, (6, 7)).astype(dtype)
+    energy = Energy.grid(values, features=values)
+    same = Energy.grid(values.astype(float), features=values.astype(float))
+    labels = rng.random((6, 7)) < 0.5
+    assert energy(labels) == pytest.approx(same(labels))
+    np.testing.assert_array_equal(dope.minimize(energy).labels, dope.minimize(same).labels)
+
+
+def test_non_contiguous_arrays_are_welcome():
+    rng = np.random.default_rng(2)
+    unary, image = rng.normal(size=(20, 14))[::2, ::-1], rng.normal(size=(3, 14, 10)).T
+    result = dope.minimize(Energy.grid(unary, features=image), blocks=4)
+    copied = dope.minimize(Energy.grid(unary.copy(), features=image.copy()), blocks=4)
+    np.testing.assert_array_equal(result.labels, copied.labels)
