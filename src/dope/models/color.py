@@ -36,6 +36,9 @@ _STRIP_SITES = 1 << 15
 _REGULARIZATION = 3e-4  # added to every variance; about one grey level of a photo
 _STRAY = 0.05
 _STRAY_DEVIATION = 3.0
+_FARTHEST = 1e6  # its square still fits float32
+# Below this a cluster is a handful of spikes rather than a Gaussian.
+_PIXELS_PER_CLUSTER = 20
 _LLOYD_ROUNDS = 100
 
 
@@ -179,11 +182,12 @@ class _ColorModel:
     def log_odds(self, colors: NDArray[Any]) -> NDArray[np.float32]:
         """log p(0|x) - log p(1|x) of each colour."""
         # Sites run along the last axis, so that sums over a few channels or clusters add whole rows.
-        x = ((colors - self.center) / self.scale).T.astype(np.float32, order="C")
+        away = ((colors - self.center) / self.scale).T
+        if not np.isfinite(away).all():
+            raise InputError("the image holds NaN or infinite values; expected finite numbers")
+        x = np.clip(away, -_FARTHEST, _FARTHEST).astype(np.float32, order="C")
         odds = self.background.log_density(x)
         odds -= self.foreground.log_density(x)
-        if not np.isfinite(odds).all():
-            raise InputError("the image holds NaN or infinite values; expected finite numbers")
         return odds
 
 
@@ -209,7 +213,7 @@ def _sample(colors: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[np.float
 def _mixture(x: NDArray[np.float64], clusters: int) -> _Mixture:
     """Gaussians of the clusters of x, and the broad one of stray colours around 0."""
     channels = x.shape[1]
-    cluster = _k_means(x, clusters)
+    cluster = _k_means(x, min(clusters, max(1, len(x) // _PIXELS_PER_CLUSTER)))
     gaussians = [(_STRAY, np.zeros(channels), _STRAY_DEVIATION**2 * np.eye(channels))]
     for c in range(cluster.max() + 1):
         members = x[cluster == c]
