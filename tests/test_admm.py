@@ -82,7 +82,7 @@ def noisy_disc(side=40, seed=0):
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:side, :side] - side / 2
     clean = np.hypot(x, y) < side / 3
-    return Energy.grid(np.where(clean, -1.0, 1.0) + rng.normal(0, 1.5, clean.shape), lam=0.6, kernel=5)
+    return Energy.grid(np.where(clean, -1.0, 1.0) + rng.normal(0, 1.5, clean.shape), lam=0.15, kernel=5)
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.1, 0.2, 0.25, 4])

@@ -176,5 +176,5 @@ def _automatic_blocks(energy: Energy) -> int:
     needed = 8 * energy.pairs.number + 32 * sites
     if needed <= WHOLE_BYTES:
         return 1
-    number = 2 ** math.ceil(math.log2(needed / BLOCK_BYTES))
-    return min(number, 2 ** int(math.log2(max(energy.shape))))
+    number = 1 << math.ceil(math.log2(needed / BLOCK_BYTES))
+    return min(number, 1 << (max(energy.shape).bit_length() - 1))

@@ -110,19 +110,24 @@ class GraphCoupling:
 
     def apply(self, y: Values) -> Values:
         flow = self.values * (y[self.tails] - y[self.heads])
-        return np.bincount(self.tails, flow, minlength=len(self.region))[self.inside]
+        return _sums(self.tails, flow, len(self.region))[self.inside]
 
     def transpose(self, labels: Labels) -> Values:
         on_region = np.zeros(len(self.region))
         on_region[self.inside] = labels
         flow = self.values * on_region[self.tails]
         size = len(self.region)
-        return np.bincount(self.tails, flow, minlength=size) - np.bincount(self.heads, flow, minlength=size)
+        return _sums(self.tails, flow, size) - _sums(self.heads, flow, size)
 
     def strength(self) -> Values:
-        return np.bincount(self.tails, np.abs(self.values), minlength=len(self.region))[self.inside]
+        return _sums(self.tails, np.abs(self.values), len(self.region))[self.inside]
 
     def coupled(self) -> Labels:
         touched = np.zeros(len(self.region), dtype=np.bool_)
         touched[self.tails] = True
         return touched[self.inside] | (self.multiplicity > 1)
+
+
+def _sums(places: Sites, values: Values, size: int) -> Values:
+    """The sum of the values that fall on each place."""
+    return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)

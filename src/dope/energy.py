@@ -206,7 +206,7 @@ def _distances(offsets: npt.NDArray[np.int64], spacing: Sequence[float] | None) 
     size = np.ones(offsets.shape[1]) if spacing is None else as_reals("spacing", spacing).astype(np.float64)
     if size.shape != (offsets.shape[1],) or not (np.isfinite(size) & (size > 0)).all():
         raise InputError(f"spacing is {spacing}; expected {offsets.shape[1]} positive numbers, one per axis.")
-    return np.sqrt(((offsets * size) ** 2).sum(axis=1))
+    return np.asarray(np.linalg.norm(offsets * size, axis=1))
 
 
 def _contrast_pairs(

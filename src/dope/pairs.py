@@ -223,7 +223,7 @@ class GridPairs:
 
     def native(self) -> _core.GridWeights:
         """These pairs as the core reads them; offsets that fit nowhere are left out."""
-        fits = (np.abs(self.offsets) < np.array(self.shape)).all(axis=1)
+        fits = np.all(np.abs(self.offsets) < np.array(self.shape), axis=1).reshape(-1)
         fields = self.fields and [
             np.ascontiguousarray(field) for field, fit in zip(self.fields, fits, strict=True) if fit
         ]

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 from dope.arrays import Labels, Reals
 from dope.energy import Energy
 from dope.partition import Partition
-
-Message = TypeVar("Message", contravariant=True)
-Reply = TypeVar("Reply", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -49,22 +46,22 @@ class BlockSolver(Protocol):
         ...
 
 
-class Worker(Protocol[Message, Reply]):
+class Worker(Protocol):
     """Something opened where its data is. A reply depends on the recipe and the message alone, never on history."""
 
-    def __call__(self, message: Message) -> Reply: ...
+    def __call__(self, message: Any) -> Any: ...
 
 
-class Recipe(Protocol[Message, Reply]):
+class Recipe(Protocol):
     """How to open a worker; can be pickled and opened again elsewhere."""
 
-    def open(self) -> Worker[Message, Reply]: ...
+    def open(self) -> Worker: ...
 
 
-class Crew(Protocol[Message, Reply]):
+class Crew(Protocol):
     """Workers that an executor keeps, until the `with` block that holds them ends."""
 
-    def ask(self, messages: Sequence[Message]) -> list[Reply]:
+    def ask(self, messages: Sequence[Any]) -> list[Any]:
         """Send each worker its message, in parallel; the replies in the same order."""
         ...
 
@@ -76,7 +73,7 @@ class Crew(Protocol[Message, Reply]):
 class Executor(Protocol):
     """Where work runs: a small frozen dataclass."""
 
-    def gather(self, recipes: Sequence[Recipe[Any, Any]]) -> Crew[Any, Any]:
+    def gather(self, recipes: Sequence[Recipe]) -> Crew:
         """One worker per recipe, opened when first asked."""
         ...
 

@@ -13,16 +13,16 @@ from dope.protocols import Recipe, Worker
 class Serial:
     """Runs blocks one after the other."""
 
-    def gather(self, recipes: Sequence[Recipe[Any, Any]]) -> SerialCrew:
+    def gather(self, recipes: Sequence[Recipe]) -> SerialCrew:
         return SerialCrew(recipes)
 
 
 class SerialCrew:
     """Workers opened when first asked, and kept."""
 
-    def __init__(self, recipes: Sequence[Recipe[Any, Any]]) -> None:
+    def __init__(self, recipes: Sequence[Recipe]) -> None:
         self._recipes = recipes
-        self._opened: dict[int, Worker[Any, Any]] = {}
+        self._opened: dict[int, Worker] = {}
 
     def ask(self, messages: Sequence[Any]) -> list[Any]:
         return [self.ask_one(k, message) for k, message in enumerate(messages)]

@@ -23,14 +23,14 @@ class Threads:
         if self.number is not None and (isinstance(self.number, bool) or self.number < 1):
             raise InputError(f"Threads({self.number!r}): expected one thread or more, or None for one per core.")
 
-    def gather(self, recipes: Sequence[Recipe[Any, Any]]) -> ThreadCrew:
+    def gather(self, recipes: Sequence[Recipe]) -> ThreadCrew:
         return ThreadCrew(recipes, self.number or os.cpu_count() or 1)
 
 
 class ThreadCrew:
     """A pool that asks the workers of a serial crew, each of them by one thread at a time."""
 
-    def __init__(self, recipes: Sequence[Recipe[Any, Any]], number: int) -> None:
+    def __init__(self, recipes: Sequence[Recipe], number: int) -> None:
         self._crew = SerialCrew(recipes)
         self._pool = ThreadPoolExecutor(min(number, max(1, len(recipes))), thread_name_prefix="dope")
 

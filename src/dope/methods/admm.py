@@ -79,18 +79,18 @@ class Admm:
         with problem.executor.gather(recipes) as crew:
             yield from self._rounds(problem, crew, begun)
 
-    def _rounds(self, problem: Problem, crew: Crew[Any, Any], begun: float) -> Generator[Step, None, None]:
+    def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
         consensus = _Consensus(problem, crew.ask([Survey()] * len(problem.partition.blocks)))
         mu = consensus.first_mu(self.mu0)
-        labels: list[Labels | None] = [None] * len(consensus.blocks)
+        previous: list[Labels] | list[None] = [None] * len(consensus.blocks)
         best, best_round, bound = math.inf, 0, None
         for number in range(1, self.rounds + 1):
             questions = [
-                Solve(consensus.near(k), block.a, mu, labels[k], self.penalty == "all")
+                Solve(consensus.near(k), block.a, mu, previous[k], self.penalty == "all")
                 for k, block in enumerate(consensus.blocks)
             ]
             solved: list[Solved] = crew.ask(questions)
-            labels = [one.answer.labels for one in solved]
+            previous = labels = [one.answer.labels for one in solved]
             step = consensus.update(solved, mu)
             whole, energy, relaxed = consensus.measure(crew, labels)
             if number == 1:
@@ -216,7 +216,7 @@ class _Consensus:
             penalty=mu / 2 * math.fsum(squares),
         )
 
-    def measure(self, crew: Crew[Any, Any], labels: list[Labels]) -> tuple[Labels, float, float]:
+    def measure(self, crew: Crew, labels: list[Labels]) -> tuple[Labels, float, float]:
         """The better of both roundings with its energy, and the energy of the relaxed y."""
         whole_numbers = np.rint(self.y)
         # Where blocks agree y is 0 or 1 up to float noise, and noise would make every pair there count as apart.

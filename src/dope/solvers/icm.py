@@ -57,7 +57,8 @@ class IcmMinimizer:
         self, to_first: npt.NDArray[np.float64], to_second: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         size = int(np.prod(self._shape))
-        return np.bincount(self._first, to_first, size) + np.bincount(self._second, to_second, size)
+        sums = np.bincount(self._first, to_first, size) + np.bincount(self._second, to_second, size)
+        return sums.astype(np.float64, copy=False)
 
     def _highest(self, gain: npt.NDArray[np.float64]) -> Labels:
         """Sites with a positive gain that no neighbour exceeds; of equals, the lower index."""

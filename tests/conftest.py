@@ -1,0 +1,20 @@
+"""Hypothesis without a clock, and the same examples every time; `make soak` looks further."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", deadline=None, max_examples=2000, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of further test images, where there is one."""
+    folder = os.environ.get("DOPE_DATA")
+    if not folder:
+        pytest.skip("DOPE_DATA is not set: no further test images")
+    return Path(folder)
