@@ -1,3 +1,8 @@
-#include <nanobind/nanobind.h>
+#include "bind.h"
 
-NB_MODULE(_core, m) { m.doc() = "The native core of dope."; }
+NB_MODULE(_core, m) {
+    m.doc() = "The native core of dope.";
+    dope::bind_weights(m);
+    dope::bind_flow(m);
+    dope::bind_coupling(m);
+}

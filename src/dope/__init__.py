@@ -1,8 +1,8 @@
 """Binary pairwise energies on images, volumes and graphs, minimized block by block.
 
-    import dope
-    result = dope.minimize(dope.Energy.grid(unary, lam=2.0, kernel=7, features=image))
-    result.labels, result.energy, result.lower_bound, result.exact
+import dope
+result = dope.minimize(dope.Energy.grid(unary, lam=2.0, kernel=7, features=image))
+result.labels, result.energy, result.lower_bound, result.exact
 """
 
 from dope.api import Result, minimize

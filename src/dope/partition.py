@@ -295,6 +295,6 @@ def _metis(pairs: GraphPairs, blocks: int) -> list[Sites]:
     except ImportError:
         raise MissingExtraError("metis=True needs pymetis; install it with: pip install 'dope[metis]'") from None
     start, neighbors = pairs.rows
-    _, member = pymetis.part_graph(blocks, xadj=start, adjncy=neighbors)
+    _, member = pymetis.part_graph(blocks, pymetis.CSRAdjacency(start, neighbors))
     cores = [np.flatnonzero(np.asarray(member) == k) for k in range(blocks)]
     return [core for core in cores if len(core)]

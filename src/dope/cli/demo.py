@@ -130,12 +130,20 @@ def _print_table(run: _Run, seconds: float) -> None:
         "blocks": f"{len(result.partition.blocks)}, overlap {run.overlap:.0%}",
         "rounds": f"{len(result.trace)}, stopped: {result.stopped}",
         "energy": f"{result.energy:,.1f}",
-        "lower bound": "-" if result.lower_bound is None else f"{result.lower_bound:,.1f}",
+        "lower bound": _bound(result),
         "foreground": f"{result.labels.mean():.2%}",
         "seconds": f"{seconds:.1f} in all, {result.trace[-1].seconds:.1f} minimizing",
         "peak memory": "-" if peak is None else f"{peak / 1e9:.2f} GB",
     }
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
         table.add_row(name, value)
     Console().print(table, highlight=False)
+
+
+def _bound(result: Result) -> str:
+    if result.lower_bound is None or result.gap is None:
+        return "-"
+    if result.exact:
+        return f"{result.lower_bound:,.1f}, exact"
+    return f"{result.lower_bound:,.1f}, at most {100 * result.gap / (abs(result.energy) or 1.0):.2g} % below the energy"

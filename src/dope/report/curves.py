@@ -82,7 +82,7 @@ def _energies(axes: Axes, steps: Sequence[Step]) -> None:
 
 
 def _falling(axes: Axes, steps: Sequence[Step], values: Sequence[float | None], title: str) -> None:
-    """A quantity that should fall to 0: logarithmic, with 0 still on the axis."""
+    """A quantity that should fall to 0: logarithmic, with 0 on the axis where it is reached."""
     known = _known(values)
     axes.set_title(title, fontsize=11)
     if not np.isfinite(known).any():
@@ -90,9 +90,11 @@ def _falling(axes: Axes, steps: Sequence[Step], values: Sequence[float | None], 
         return
     positive = known[np.isfinite(known) & (known > 0)]
     axes.plot([step.round for step in steps], known, color=_BLUE, marker="o", markersize=3, linewidth=1.5)
-    if positive.size:
+    if (known == 0).any() and positive.size:
         axes.set_yscale("symlog", linthresh=float(positive.min()))
         axes.set_ylim(bottom=0)
+    elif positive.size:
+        axes.set_yscale("log")
 
 
 def _known(values: Iterable[float | None]) -> NDArray[np.float64]:
