@@ -1,0 +1,54 @@
+// From weights to integer capacities, and the laws that they have to keep.
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include "flow_types.h"
+#include "portable_exp.h"
+
+namespace dope {
+
+inline void require_scale(double scale) {
+    if (!(scale > 0.0 && std::isfinite(scale))) {
+        throw std::invalid_argument("scale is " + std::to_string(scale) +
+                                    ": expected a finite number above 0");
+    }
+}
+
+// rint(weight * scale) if that is a capacity of this type; otherwise -1.
+template <class Capacity>
+double capacity_or_minus_one(double weight, double scale) {
+    const double scaled = nearest(weight * scale);
+    // A weight that is not a number fails every comparison.
+    const bool fits =
+        weight >= 0.0 && scaled <= static_cast<double>(Width<Capacity>::kMostCapacity);
+    return fits ? scaled : -1.0;
+}
+
+// Says why capacity_or_minus_one refused this weight.
+template <class Capacity>
+[[noreturn]] void refuse_weight(double weight, double scale, const std::string& where) {
+    if (!(weight >= 0.0) || !std::isfinite(weight)) {
+        throw std::invalid_argument("the weight " + where + " is " + std::to_string(weight) +
+                                    ": expected a finite number >= 0");
+    }
+    throw std::invalid_argument(
+        "the weight " + where + " is " + std::to_string(weight) + ", at scale " +
+        std::to_string(scale) + " more than " + std::to_string(Width<Capacity>::kMostCapacity) +
+        ", the greatest capacity in " + std::to_string(8 * sizeof(Capacity)) +
+        " bits: expected a smaller scale or more bits");
+}
+
+// Checks the sum of one site's capacities.
+template <class Capacity>
+void require_sum(std::int64_t sum, const std::string& where) {
+    if (sum > Width<Capacity>::kMostSum) {
+        throw std::invalid_argument(
+            "the capacities " + where + " add up to " + std::to_string(sum) + ", more than " +
+            std::to_string(Width<Capacity>::kMostSum) + ", the most for " +
+            std::to_string(8 * sizeof(Capacity)) + " bits: expected a smaller scale or more bits");
+    }
+}
+
+}  // namespace dope

@@ -1,0 +1,129 @@
+// A sparse graph as a network: the arcs of a site are consecutive, in the order of the caller's
+// pairs.
+#pragma once
+
+#include <vector>
+
+#include "capacities.h"
+
+namespace dope {
+
+// One end of a pair as the caller gives it.
+using Vertex = std::int64_t;
+
+template <class Capacity_>
+class GraphNetwork {
+  public:
+    using Capacity = Capacity_;
+    using Excess = typename Width<Capacity>::Excess;
+    // A stored arc. 32 bits: a site may neighbor all others.
+    using StoredArc = std::uint32_t;
+
+    // `ends` holds two vertices per pair; pairs are undirected, between different sites, each given
+    // once.
+    GraphNetwork(std::int64_t sites, const Vertex* ends, const double* weights, std::size_t pairs,
+                 double scale)
+        : rows_(checked_rows(sites)),
+          heads_(2 * pairs),
+          opposites_(2 * pairs),
+          residual_(2 * pairs) {
+        require_scale(scale);
+        for (std::size_t e = 0; e < 2 * pairs; ++e) {
+            if (ends[e] < 0 || ends[e] >= sites) {
+                throw std::invalid_argument("edge " + std::to_string(e / 2) + " ends at site " +
+                                            std::to_string(ends[e]) + ": expected 0 to " +
+                                            std::to_string(sites - 1));
+            }
+            ++rows_[static_cast<std::size_t>(ends[e]) + 1];
+        }
+        for (std::size_t v = 1; v < rows_.size(); ++v) rows_[v] += rows_[v - 1];
+
+        std::vector<Arc> filled(static_cast<std::size_t>(sites), 0);
+        std::vector<std::int64_t> sums(static_cast<std::size_t>(sites), 0);
+        for (std::size_t e = 0; e < pairs; ++e) {
+            const auto i = static_cast<Site>(ends[2 * e]);
+            const auto j = static_cast<Site>(ends[2 * e + 1]);
+            const double capacity = capacity_or_minus_one<Capacity>(weights[e], scale);
+            if (capacity < 0.0) {
+                refuse_weight<Capacity>(weights[e], scale, "of edge " + std::to_string(e));
+            }
+            const Arc from_i = filled[static_cast<std::size_t>(i)]++;
+            const Arc from_j = filled[static_cast<std::size_t>(j)]++;
+            place(i, from_i, j, from_j, static_cast<Capacity>(capacity));
+            place(j, from_j, i, from_i, static_cast<Capacity>(capacity));
+            for (const Site end : {i, j}) {
+                auto& sum = sums[static_cast<std::size_t>(end)];
+                sum += static_cast<std::int64_t>(capacity);
+                require_sum<Capacity>(sum, "of site " + std::to_string(end));
+                greatest_sum_ = std::max(greatest_sum_, static_cast<Excess>(sum));
+            }
+        }
+    }
+
+    static std::size_t bytes_needed(std::size_t sites, std::size_t pairs) {
+        return (sites + 1) * sizeof(std::size_t) +
+               2 * pairs * (sizeof(Site) + sizeof(Arc) + sizeof(Capacity));
+    }
+    std::size_t bytes() const { return bytes_needed(rows_.size() - 1, heads_.size() / 2); }
+
+    Site sites() const { return static_cast<Site>(rows_.size() - 1); }
+    Excess greatest_sum() const { return greatest_sum_; }
+
+    Arc degree(Site v) const {
+        const auto row = static_cast<std::size_t>(v);
+        return static_cast<Arc>(rows_[row + 1] - rows_[row]);
+    }
+    Site head(Site v, Arc m) const { return heads_[slot(v, m)]; }
+    Arc opposite(Site v, Arc m) const { return opposites_[slot(v, m)]; }
+    Capacity residual(Site v, Arc m) const { return residual_[slot(v, m)]; }
+
+    // The first arc from `m` on that can carry flow away from v, or towards v; degree if none.
+    template <bool away>
+    Arc open(Site v, Arc m) const {
+        const Arc arcs = degree(v);
+        for (; m < arcs; ++m) {
+            if (away ? residual(v, m) > 0 : residual(head(v, m), opposite(v, m)) > 0) break;
+        }
+        return m;
+    }
+
+    void push(Site v, Arc m, Excess amount) {
+        Capacity& forth = residual_[slot(v, m)];
+        Capacity& back = residual_[slot(head(v, m), opposite(v, m))];
+        forth = static_cast<Capacity>(forth - amount);
+        back = static_cast<Capacity>(back + amount);
+    }
+
+    template <class Visit>
+    void for_each_row(Visit&& visit) const {
+        if (sites() > 0) visit(Site{0}, std::size_t{0}, sites());
+    }
+    std::size_t real_sites() const { return rows_.size() - 1; }
+
+  private:
+    static std::vector<std::size_t> checked_rows(std::int64_t sites) {
+        if (sites < 0 || sites > kMostSites) {
+            throw std::invalid_argument("the graph has " + std::to_string(sites) +
+                                        " sites: expected 0 to " + std::to_string(kMostSites));
+        }
+        return std::vector<std::size_t>(static_cast<std::size_t>(sites) + 1, 0);
+    }
+
+    std::size_t slot(Site v, Arc m) const {
+        return rows_[static_cast<std::size_t>(v)] + static_cast<std::size_t>(m);
+    }
+
+    void place(Site v, Arc m, Site head, Arc opposite, Capacity capacity) {
+        heads_[slot(v, m)] = head;
+        opposites_[slot(v, m)] = opposite;
+        residual_[slot(v, m)] = capacity;
+    }
+
+    std::vector<std::size_t> rows_;  // where each site's arcs begin; arcs may outnumber 32 bits
+    std::vector<Site> heads_;
+    std::vector<Arc> opposites_;  // the arc back, by its place at the head
+    std::vector<Capacity> residual_;
+    Excess greatest_sum_ = 0;
+};
+
+}  // namespace dope

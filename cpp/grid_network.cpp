@@ -1,0 +1,138 @@
+#include "grid_network.h"
+
+#include <array>
+
+namespace dope {
+
+namespace {
+
+// Two values of the stored arc mean something else: see max_flow.h.
+constexpr std::size_t kMostGridArcs = 65533;
+
+bool has_pairs(const Point& shape, const Point& offset) {
+    return !tails(whole(shape), shape, offset).empty();
+}
+
+}  // namespace
+
+GridLayout::GridLayout(const Point& grid, const std::vector<Point>& all_offsets) : shape(grid) {
+    Point padded = shape;
+    for (std::size_t m = 0; m < all_offsets.size(); ++m) {
+        if (!has_pairs(shape, all_offsets[m])) continue;
+        offsets.push_back(m);
+        for (std::size_t a = 0; a < shape.size(); ++a) {
+            padded[a] = std::max(padded[a], shape[a] + std::abs(all_offsets[m][a]));
+        }
+    }
+    if (2 * offsets.size() > kMostGridArcs) {
+        throw std::invalid_argument("the kernel has " + std::to_string(2 * offsets.size()) +
+                                    " neighbors: expected at most " +
+                                    std::to_string(kMostGridArcs));
+    }
+    const auto refuse_size = [&] {
+        throw std::invalid_argument("the grid " + text(shape) + " has more than " +
+                                    std::to_string(kMostSites) +
+                                    " sites with its padding: expected smaller blocks");
+    };
+    if (volume(padded) > kMostSites) refuse_size();
+    strides = row_major_strides(padded);
+
+    Index reach = 0;
+    std::vector<Index> far;
+    for (const std::size_t m : offsets) {
+        far.push_back(dot(all_offsets[m], strides));
+        reach = std::max(reach, std::abs(far.back()));
+    }
+    Index body = volume(shape) > 0 ? 1 : 0;
+    for (std::size_t a = 0; a < shape.size(); ++a) body += (shape[a] - 1) * strides[a];
+    first = reach;
+    sites = reach + body + reach;
+    if (sites > kMostSites) refuse_size();
+    for (const Index step : far) steps.push_back(static_cast<Site>(step));
+    for (std::size_t m = far.size(); m-- > 0;) steps.push_back(static_cast<Site>(-far[m]));
+}
+
+template <class Capacity>
+GridNetwork<Capacity>::GridNetwork(const GridWeights& weights, double scale)
+    : layout_(weights.shape(), weights.offsets()), arcs_(static_cast<Arc>(layout_.steps.size())) {
+    require_scale(scale);
+    residual_.resize(static_cast<std::size_t>(layout_.sites) * layout_.steps.size());
+    fill(weights, scale);
+    check_sums();
+}
+
+// Row by row and within a row offset by offset: the rows that an offset writes to stay in the
+// cache.
+template <class Capacity>
+void GridNetwork<Capacity>::fill(const GridWeights& weights, double scale) {
+    std::vector<Box> tails;
+    for (const std::size_t m : layout_.offsets) tails.push_back(weights.tails(m));
+    const std::size_t last = layout_.shape.size() - 1;
+    for_each_run(whole(layout_.shape), [&](const Point& first, Index length) {
+        for (std::size_t m = 0; m < tails.size(); ++m) {
+            bool inside = true;
+            for (std::size_t a = 0; a < last; ++a) {
+                inside &= tails[m].low[a] <= first[a] && first[a] < tails[m].high[a];
+            }
+            const Index low = std::max(first[last], tails[m].low[last]);
+            const Index high = std::min(first[last] + length, tails[m].high[last]);
+            if (!inside || low >= high) continue;
+            Point from = first;
+            from[last] = low;
+            fill_run(weights, scale, static_cast<Arc>(m), from, high - low);
+        }
+    });
+}
+
+template <class Capacity>
+void GridNetwork<Capacity>::fill_run(const GridWeights& weights, double scale, Arc m,
+                                     const Point& first, Index length) {
+    const std::size_t offset = layout_.offsets[static_cast<std::size_t>(m)];
+    std::array<double, kRun> weight;
+    std::array<double, kRun> capacity;
+    weights.row(offset, first, length, weight.data());
+    const auto count = static_cast<std::size_t>(length);
+    for (std::size_t t = 0; t < count; ++t) {
+        capacity[t] = capacity_or_minus_one<Capacity>(weight[t], scale);
+    }
+    const auto v = static_cast<Site>(layout_.place(first));
+    for (std::size_t t = 0; t < count; ++t) {
+        if (capacity[t] < 0.0) {
+            Point p = first;
+            p.back() += static_cast<Index>(t);
+            refuse_weight<Capacity>(
+                weight[t], scale,
+                "at site " + text(p) + ", offset " + text(weights.offsets()[offset]));
+        }
+        const auto value = static_cast<Capacity>(capacity[t]);
+        const auto p = static_cast<Site>(v + static_cast<Site>(t));
+        residual_[slot(p, m)] = value;
+        residual_[slot(head(p, m), opposite(p, m))] = value;
+    }
+}
+
+template <class Capacity>
+void GridNetwork<Capacity>::check_sums() {
+    const Point strides = row_major_strides(layout_.shape);
+    for_each_row([&](Site first, std::size_t callers, Site length) {
+        for (Site t = 0; t < length; ++t) {
+            std::int64_t sum = 0;
+            for (Arc m = 0; m < arcs_; ++m) sum += residual(first + t, m);
+            if (sum <= greatest_sum_) continue;
+            Point site;
+            auto rest = static_cast<Index>(callers) + t;
+            for (const Index stride : strides) {
+                site.push_back(rest / stride);
+                rest %= stride;
+            }
+            require_sum<Capacity>(sum, "of site " + text(site));
+            greatest_sum_ = static_cast<Excess>(sum);
+        }
+    });
+}
+
+template class GridNetwork<std::int16_t>;
+template class GridNetwork<std::int32_t>;
+template class GridNetwork<std::int64_t>;
+
+}  // namespace dope

@@ -1,0 +1,57 @@
+// The pair weights of a grid, computed from the picture when they are asked for and never stored:
+//
+//     w(p, m) = factors[m] * exp(-beta |x_p - x_q|^2) * fields[m][p] / (count(p) count(q)),   q = p
+//     + offsets[m]
+//
+// where exp needs features, fields and counts are optional, and count(p) is the product over axes
+// of counts[a][p_a]. Pairs whose q lies outside the box do not exist.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "view.h"
+
+namespace dope {
+
+struct Features {
+    RealView values;  // one more axis than the box: channels, last
+    Index channels = 0;
+    double beta = 0.0;
+};
+
+class GridWeights {
+  public:
+    // Trusts its arguments: extents >= 1; as many factors (and fields, if any) as offsets; counts
+    // empty or one list per axis.
+    GridWeights(Point shape, std::vector<Point> offsets, std::vector<double> factors,
+                std::optional<Features> features, std::vector<RealView> fields,
+                std::vector<std::vector<double>> counts);
+
+    const Point& shape() const { return shape_; }
+    const std::vector<Point>& offsets() const { return offsets_; }
+    std::size_t size() const { return offsets_.size(); }
+
+    // The sites p for which the pair (p, p + offsets[m]) exists.
+    Box tails(std::size_t m) const { return dope::tails(whole(shape_), shape_, offsets_[m]); }
+
+    // w(p, m) for the `length` sites from `first` along the last axis, all of them in tails(m).
+    void row(std::size_t m, const Point& first, Index length, double* out) const;
+
+    // w(p, m) for all sites in row-major order, 0 where the pair does not exist.
+    void all(std::size_t m, double* out) const;
+
+  private:
+    Point shape_;
+    std::vector<Point> offsets_;
+    std::vector<double> factors_;
+    std::optional<Features> features_;
+    std::vector<RealView> fields_;
+    std::vector<std::vector<double>> counts_;
+};
+
+// |x_p - x_q|^2, summed over channels in order, for a run of sites p and q = p + offset.
+void squared_distances(const Features& features, const Point& first, const Point& offset,
+                       Index length, double* out);
+
+}  // namespace dope

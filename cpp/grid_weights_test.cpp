@@ -1,0 +1,89 @@
+// Weights, coupling and contrast on small boxes: mostly for the sanitizers; laws are tested from
+// Python.
+#include "grid_weights.h"
+
+#include <cmath>
+#include <memory>
+#include <random>
+
+#include "check.h"
+#include "contrast.h"
+#include "grid_coupling.h"
+
+using namespace dope;
+
+namespace {
+
+View<double> view(const std::vector<double>& values, const Point& shape) {
+    return {values.data(), row_major_strides(shape), nullptr};
+}
+
+void test_weights_and_coupling(std::mt19937& random, const Point& shape,
+                               const std::vector<Point>& offsets) {
+    std::normal_distribution<double> normal;
+    Point with_channels = shape;
+    with_channels.push_back(2);
+    std::vector<double> features(static_cast<std::size_t>(volume(with_channels)));
+    for (double& x : features) x = normal(random);
+    std::vector<double> field(static_cast<std::size_t>(volume(shape)), 2.0);
+    std::vector<std::vector<double>> counts;
+    for (const Index n : shape) counts.emplace_back(static_cast<std::size_t>(n), 1.0);
+    counts[0][0] = 2.0;
+
+    const Features given{view(features, with_channels), 2, 0.5};
+    const std::vector<RealView> fields(offsets.size(), view(field, shape));
+    const std::vector<double> factors(offsets.size(), 3.0);
+    const GridWeights weights(shape, offsets, factors, given, fields, counts);
+    std::vector<double> all(field.size());
+    for (std::size_t m = 0; m < weights.size(); ++m) {
+        weights.all(m, all.data());
+        for (const double w : all) CHECK(w >= 0.0 && w <= 6.0);
+    }
+
+    Contrast parts;
+    for (Index cut = 0; cut < shape[0]; ++cut) {
+        Box slab = whole(shape);
+        slab.low[0] = cut;
+        slab.high[0] = cut + 1;
+        const Contrast part = contrast(given, shape, offsets, slab, 1e-9);
+        parts.pairs += part.pairs;
+        parts.sum.high += part.sum.high;
+        parts.sum.add(part.sum.low);
+    }
+    const Contrast total = contrast(given, shape, offsets, whole(shape), 1e-9);
+    CHECK(total.pairs == parts.pairs);
+    CHECK(total.sum.low == parts.sum.low && total.sum.high == parts.sum.high);
+
+    // <A y, z> = <y, A' z>
+    Box block = whole(shape);
+    block.high[0] = std::max<Index>(1, shape[0] / 2);
+    const GridCoupling coupling(weights, block, counts);
+    const auto inside = static_cast<std::size_t>(volume(coupling.block_shape()));
+    const auto labels = std::make_unique<bool[]>(inside);
+    for (std::size_t i = 0; i < inside; ++i) labels[i] = normal(random) > 0.0;
+    std::vector<double> forth(inside);
+    std::vector<double> back(field.size());
+    coupling.apply(features.data(), forth.data());  // any numbers do
+    coupling.transpose(labels.get(), back.data());
+    double left = 0.0;
+    double right = 0.0;
+    for (std::size_t i = 0; i < inside; ++i) left += labels[i] ? forth[i] : 0.0;
+    for (std::size_t i = 0; i < back.size(); ++i) right += back[i] * features[i];
+    CHECK(std::abs(left - right) < 1e-9);
+
+    const auto coupled = std::make_unique<bool[]>(inside);
+    coupling.coupled(coupled.get());
+    coupling.strength(forth.data());
+    for (std::size_t i = 0; i < inside; ++i) CHECK(coupled[i] || forth[i] == 0.0);
+}
+
+}  // namespace
+
+int main() {
+    std::mt19937 random(1);
+    test_weights_and_coupling(random, {1}, {{1}});
+    test_weights_and_coupling(random, {3000}, {{1}, {-2}, {7}});
+    test_weights_and_coupling(random, {9, 8}, {{0, 1}, {1, 0}, {-1, 1}, {2, -3}, {20, 0}});
+    test_weights_and_coupling(random, {4, 5, 6}, {{0, 0, 1}, {0, 1, 0}, {1, 0, 0}, {-1, 1, -1}});
+    return 0;
+}

@@ -1,0 +1,461 @@
+// Minimum cut by incremental breadth-first search (Goldberg, Hed, Kaplan, Tarjan & Werneck, ESA
+// 2011; with excesses and warm starts after Goldberg, Hed, Kaplan, Kohli, Tarjan & Werneck, ESA
+// 2015), over any network that offers degree, head, opposite, residual, open and push.
+//
+// Orientation, said once: every site has one signed excess. It starts as minus the unary, so a site
+// with positive excess wants label 1 and is a source, one with negative excess wants label 0 and is
+// a sink. Pushing flow over an arc moves excess from its tail to its head and changes no energy:
+//     E(y) = sum_i -excess_i y_i + sum_arcs residual_ij y_i (1 - y_j)          at all times.
+// When no path with residual capacity leads from a source to a sink, the minimum is -sum of the
+// positive excesses, and the sites that sources reach are the smallest minimizer.
+//
+// Two forests search for such paths, one growing from the sources along open arcs, one from the
+// sinks against them. level[v] is the depth of v, positive in the source forest, negative in the
+// sink forest, 0 if v is in neither (free). Between any two steps, said for the source forest (the
+// other mirrors it):
+//   1. A site has excess if and only if it is a root; free sites have none.
+//   2. The arc from parent to child is open, and the child is one deeper. (Roots may have any
+//   depth.)
+//   3. If u and v are in the forest and u -> v is open, v is at most one deeper than u.
+//   4. Every site less deep than the frontier is scanned: its open arcs end in the same forest.
+//   5. No site is deeper than the frontier (plus one while the forest is growing).
+// A site whose arc from its parent fills up is an orphan: it takes a parent at the same depth, or
+// sinks just as deep as its highest neighbor allows, or becomes free; its children follow. Depths
+// never decrease, which bounds the work. When a frontier is empty, its forest is all that can be
+// reached.
+//
+// A warm start keeps flow and forests: a change of the unary is a change of the excess, and
+// `settle` restores invariant 1 one site at a time.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "flow_types.h"
+#include "portable_exp.h"
+
+namespace dope {
+
+// The signs of the two forests.
+inline constexpr int kSource = +1;
+inline constexpr int kSink = -1;
+
+template <class Network>
+class MaxFlow {
+  public:
+    using Excess = typename Network::Excess;
+
+    MaxFlow(Network network, double scale)
+        : network_(std::move(network)),
+          scale_(scale),
+          most_unary_(network_.greatest_sum() + 1),
+          excess_(static_cast<std::size_t>(network_.sites()), 0),
+          level_(static_cast<std::size_t>(network_.sites()), 0),
+          parent_(static_cast<std::size_t>(network_.sites()), kNone),
+          unary_(network_.real_sites(), 0) {}
+
+    // Minimizes with this unary (one number per site of the caller), going on from the last call.
+    void minimize(const double* unary, const Poll& poll) {
+        require_numbers(unary);
+        require_intact();
+        state_ = State::kBroken;  // until the end, or an interruption at a place where all is well
+        prepare_forests(unary);
+        adopt_unary(unary, poll);
+        while (!closed<kSource>() && !closed<kSink>()) {
+            grow<kSource>(poll);
+            if (!closed<kSource>()) grow<kSink>(poll);
+        }
+        state_ = State::kSolved;
+    }
+
+    // The smallest or the largest minimizer, in the caller's order.
+    void labels(bool largest, bool* out) {
+        require_solved();
+        state_ = State::kBroken;
+        const Poll never;
+        if (largest) {
+            while (!closed<kSink>()) grow<kSink>(never);
+        } else {
+            while (!closed<kSource>()) grow<kSource>(never);
+        }
+        state_ = State::kSolved;
+        network_.for_each_row([&](Site first, std::size_t callers, Site length) {
+            for (Site t = 0; t < length; ++t) {
+                const Level level = at(level_, first + t);
+                out[callers + static_cast<std::size_t>(t)] = largest ? level >= 0 : level > 0;
+            }
+        });
+    }
+
+    // The minimum in the caller's units.
+    double value() const {
+        require_solved();
+        // In two parts, since many large excesses can exceed 63 bits.
+        std::int64_t high = 0;
+        std::int64_t low = 0;
+        for (const Excess e : excess_) {
+            if (e <= 0) continue;
+            high += e >> 20;
+            low += e & ((1 << 20) - 1);
+        }
+        const double minimum = -(static_cast<double>(high) * 0x1p20 + static_cast<double>(low));
+        return (minimum + clamped_) / scale_;
+    }
+
+    static std::size_t bytes_needed(std::size_t network_bytes, std::size_t sites,
+                                    std::size_t real_sites) {
+        return network_bytes + sites * (sizeof(Excess) + sizeof(Level) + sizeof(StoredArc)) +
+               real_sites * sizeof(Excess);
+    }
+    std::size_t bytes() const {
+        return bytes_needed(network_.bytes(), excess_.size(), unary_.size());
+    }
+
+    const Network& network() const { return network_; }
+
+    // Recomputes what must hold after minimize() and throws std::runtime_error where it does not.
+    void check();
+
+  private:
+    using StoredArc = typename Network::StoredArc;
+    static constexpr StoredArc kNone = std::numeric_limits<StoredArc>::max();  // free, or an orphan
+    static constexpr StoredArc kRoot = kNone - 1;
+
+    enum class State { kNew, kSolved, kInterrupted, kBroken };
+
+    struct Forest {
+        Level depth = 1;             // of the frontier
+        Level most = 1;              // how deep a site may be: depth, or one more while growing
+        std::vector<Site> frontier;  // holds all unscanned sites at `depth`; some entries are stale
+        std::vector<Site> next;      // the same for depth + 1
+    };
+
+    template <class T>
+    static T& at(std::vector<T>& values, Site v) {
+        return values[static_cast<std::size_t>(v)];
+    }
+    template <class T>
+    static const T& at(const std::vector<T>& values, Site v) {
+        return values[static_cast<std::size_t>(v)];
+    }
+
+    template <int side>
+    Forest& forest() {
+        return side == kSource ? source_ : sink_;
+    }
+    template <int side>
+    bool closed() const {
+        return side == kSource ? source_.frontier.empty() : sink_.frontier.empty();
+    }
+    // Positive if and only if v is in the forest.
+    template <int side>
+    Level depth(Site v) const {
+        return side * at(level_, v);
+    }
+
+    // --- The unary -----------------------------------------------------------------------------
+
+    // Beyond the clamp a site's label is settled whatever its neighbors do, so all minimizers stay.
+    Excess quantized(double unary) const {
+        const auto most = static_cast<double>(most_unary_);
+        return static_cast<Excess>(nearest(std::clamp(unary * scale_, -most, most)));
+    }
+
+    void require_numbers(const double* unary) const {
+        for (std::size_t i = 0; i < unary_.size(); ++i) {
+            if (std::isnan(unary[i])) {
+                throw std::invalid_argument("unary is NaN at flat position " + std::to_string(i) +
+                                            ": expected numbers");
+            }
+        }
+    }
+
+    // Old forests help if few sites changed; otherwise they are in the way.
+    void prepare_forests(const double* unary) {
+        constexpr std::size_t kFew = 8;  // one in so many
+        std::size_t changed = 0;
+        for (std::size_t i = 0; i < unary_.size(); ++i) changed += quantized(unary[i]) != unary_[i];
+        if (changed > unary_.size() / kFew || std::max(source_.depth, sink_.depth) > kMostLevels) {
+            forget_forests();
+        }
+    }
+
+    void forget_forests() {
+        std::fill(level_.begin(), level_.end(), 0);
+        std::fill(parent_.begin(), parent_.end(), kNone);
+        source_ = Forest();
+        sink_ = Forest();
+        rootless_ = true;
+    }
+
+    void adopt_unary(const double* unary, const Poll& poll) {
+        clamped_ = 0.0;
+        network_.for_each_row([&](Site first, std::size_t callers, Site length) {
+            for (Site t = 0; t < length; ++t) {
+                const std::size_t i = callers + static_cast<std::size_t>(t);
+                const Excess now = quantized(unary[i]);
+                const Excess change = now - unary_[i];
+                const double beyond = unary[i] * scale_ + static_cast<double>(most_unary_);
+                if (beyond < 0.0) clamped_ += std::nearbyint(beyond);
+                if (change == 0 && !rootless_) continue;
+                pause(poll, 1);
+                unary_[i] = now;
+                at(excess_, first + t) -= change;
+                settle(first + t);
+            }
+        });
+        rootless_ = false;
+    }
+
+    // Restores invariant 1 at v, whose excess is new.
+    void settle(Site v) {
+        if (at(level_, v) > 0) settle_in<kSource>(v);
+        if (at(level_, v) < 0) settle_in<kSink>(v);
+        if (at(level_, v) == 0 && at(excess_, v) > 0) plant<kSource>(v);
+        if (at(level_, v) == 0 && at(excess_, v) < 0) plant<kSink>(v);
+    }
+
+    // At the frontier's depth a new root breaks no invariant: v was free, so open arcs into v come
+    // from unscanned sites, and nothing in the forest is deeper.
+    template <int side>
+    void plant(Site v) {
+        at(level_, v) = side * forest<side>().depth;
+        at(parent_, v) = kRoot;
+        forest<side>().frontier.push_back(v);
+    }
+
+    template <int side>
+    void settle_in(Site v) {
+        if (side * at(excess_, v) > 0) {
+            at(parent_, v) = kRoot;
+            return;
+        }
+        if (at(parent_, v) == kRoot) {
+            at(parent_, v) = kNone;
+            orphans_.push_back(v);
+            adopt<side>();
+        }
+        // An excess of the other sign is fed from v's own roots until it is gone or v is free.
+        while (depth<side>(v) > 0 && side * at(excess_, v) < 0) {
+            const Excess amount =
+                std::min<Excess>(bottleneck<side>(v), static_cast<Excess>(-side * at(excess_, v)));
+            at(excess_, v) += static_cast<Excess>(side * amount);
+            send<side>(v, amount);
+            adopt<side>();
+        }
+    }
+
+    // --- Growth --------------------------------------------------------------------------------
+
+    template <int side>
+    void grow(const Poll& poll) {
+        Forest& mine = forest<side>();
+        mine.most = mine.depth + 1;
+        for (std::size_t k = 0; k < mine.frontier.size(); ++k) {  // which may grow meanwhile
+            pause(poll, 1);
+            const Site v = mine.frontier[k];
+            if (depth<side>(v) == mine.depth) scan<side>(v);
+        }
+        mine.frontier.clear();
+        mine.frontier.swap(mine.next);
+        ++mine.depth;
+    }
+
+    template <int side>
+    void scan(Site v) {
+        constexpr bool away = side == kSource;
+        Forest& mine = forest<side>();
+        const Arc arcs = network_.degree(v);
+        for (Arc m = network_.template open<away>(v, 0); m < arcs;) {
+            const Site u = network_.head(v, m);
+            if (at(level_, u) == 0) {
+                at(level_, u) = side * (mine.depth + 1);
+                at(parent_, u) = static_cast<StoredArc>(network_.opposite(v, m));
+                mine.next.push_back(u);
+            } else if (depth<side>(u) < 0) {
+                away ? augment(v, m) : augment(u, network_.opposite(v, m));
+                if (depth<side>(v) != mine.depth) return;
+                m = network_.template open<away>(v, m);  // perhaps the same arc again
+                continue;
+            }
+            m = network_.template open<away>(v, m + 1);
+        }
+    }
+
+    // --- Flow ----------------------------------------------------------------------------------
+
+    // Sends what fits from a root of the source forest over v's arc m to a root of the sink forest.
+    void augment(Site v, Arc m) {
+        const Site u = network_.head(v, m);
+        const Excess amount = std::min({static_cast<Excess>(network_.residual(v, m)),
+                                        bottleneck<kSource>(v), bottleneck<kSink>(u)});
+        network_.push(v, m, amount);
+        send<kSource>(v, amount);
+        adopt<kSource>();
+        send<kSink>(u, amount);
+        adopt<kSink>();
+        work_ += kWorkOfAugment;
+    }
+
+    // How much can flow between v and its root.
+    template <int side>
+    Excess bottleneck(Site v) const {
+        Excess least = std::numeric_limits<Excess>::max();
+        while (at(parent_, v) != kRoot) {
+            const Arc m = at(parent_, v);
+            const Site u = network_.head(v, m);
+            const auto residual = side == kSource ? network_.residual(u, network_.opposite(v, m))
+                                                  : network_.residual(v, m);
+            least = std::min(least, static_cast<Excess>(residual));
+            v = u;
+        }
+        return std::min(least, static_cast<Excess>(side * at(excess_, v)));
+    }
+
+    // Lets `amount` flow between v and its root; orphans end up on the stack deepest first.
+    template <int side>
+    void send(Site v, Excess amount) {
+        while (at(parent_, v) != kRoot) {
+            const Arc m = at(parent_, v);
+            const Site u = network_.head(v, m);
+            const Site from = side == kSource ? u : v;
+            const Arc arc = side == kSource ? network_.opposite(v, m) : m;
+            network_.push(from, arc, amount);
+            if (network_.residual(from, arc) == 0) {
+                at(parent_, v) = kNone;
+                orphans_.push_back(v);
+            }
+            v = u;
+        }
+        at(excess_, v) -= static_cast<Excess>(side * amount);
+        if (at(excess_, v) == 0) {
+            at(parent_, v) = kNone;
+            orphans_.push_back(v);
+        }
+    }
+
+    // --- Adoption ------------------------------------------------------------------------------
+
+    // Finds homes for the orphans, the least deep first: then no orphan is left above the one at
+    // hand, and children that follow are one deeper than it was.
+    template <int side>
+    void adopt() {
+        Level at_depth = 0;
+        now_.clear();
+        while (!now_.empty() || !orphans_.empty()) {
+            if (now_.empty()) at_depth = depth<side>(orphans_.back());
+            while (!orphans_.empty() && depth<side>(orphans_.back()) == at_depth) {
+                now_.push_back(orphans_.back());
+                orphans_.pop_back();
+            }
+            children_.clear();
+            for (const Site v : now_) adopt_one<side>(v);
+            work_ += static_cast<std::int64_t>(now_.size());
+            now_.swap(children_);
+            ++at_depth;
+        }
+    }
+
+    template <int side>
+    void adopt_one(Site v) {
+        Forest& mine = forest<side>();
+        const Level old = depth<side>(v);
+        Level least = mine.most;  // a parent must be less deep than this
+        Arc best = -1;
+        const Arc arcs = network_.degree(v);
+        constexpr bool towards = side != kSource;
+        for (Arc m = network_.template open<towards>(v, 0); m < arcs;
+             m = network_.template open<towards>(v, m + 1)) {
+            const Level found = depth<side>(network_.head(v, m));
+            if (found <= 0 || found >= least) continue;
+            least = found;
+            best = m;
+            if (found == old - 1) {  // by invariant 3 none is less deep
+                at(parent_, v) = static_cast<StoredArc>(m);
+                return;
+            }
+        }
+        disown_children<side>(v);
+        if (best < 0) {
+            at(level_, v) = 0;
+            return;
+        }
+        at(parent_, v) = static_cast<StoredArc>(best);
+        at(level_, v) = side * (least + 1);
+        if (least + 1 == mine.depth) mine.frontier.push_back(v);
+        if (least + 1 == mine.depth + 1) mine.next.push_back(v);
+    }
+
+    template <int side>
+    void disown_children(Site v) {
+        const Arc arcs = network_.degree(v);
+        constexpr bool away = side == kSource;
+        for (Arc m = network_.template open<away>(v, 0); m < arcs;
+             m = network_.template open<away>(v, m + 1)) {
+            const Site u = network_.head(v, m);
+            if (at(parent_, u) != static_cast<StoredArc>(network_.opposite(v, m))) continue;
+            at(parent_, u) = kNone;
+            children_.push_back(u);
+        }
+    }
+
+    // --- Interruption and state -----------------------------------------------------------------
+
+    static constexpr std::int64_t kWorkOfAugment = 8;  // measured in scanned sites, roughly
+
+    // Called only where flow and excess agree, so that forgetting the forests makes all well.
+    void pause(const Poll& poll, std::int64_t work) {
+        constexpr std::int64_t kWorkBetweenPolls = 1 << 16;  // some milliseconds
+        work_ += work;
+        if (work_ < kWorkBetweenPolls || !poll) return;
+        work_ = 0;
+        if (!poll()) return;
+        forget_forests();
+        state_ = State::kInterrupted;
+        throw Interrupted();
+    }
+
+    void require_intact() const {
+        if (state_ == State::kBroken) {
+            throw std::runtime_error("an earlier call failed half-way: expected a new flow");
+        }
+    }
+    void require_solved() const {
+        require_intact();
+        if (state_ == State::kNew)
+            throw std::runtime_error("expected minimize() to be called first");
+        if (state_ == State::kInterrupted) {
+            throw std::runtime_error("minimize() was interrupted: expected it to be called again");
+        }
+    }
+
+    void check_flow() const;
+    template <int side>
+    void check_forest() const;
+    void check_minimum();
+
+    Network network_;
+    double scale_;
+    Excess most_unary_;
+    State state_ = State::kNew;
+    bool rootless_ = true;  // the forests were forgotten: every site with excess needs planting
+
+    std::vector<Excess> excess_;
+    std::vector<Level> level_;
+    std::vector<StoredArc> parent_;  // the arc to the parent, kRoot or kNone
+    std::vector<Excess> unary_;      // quantized and clamped, in the caller's order
+    double clamped_ = 0.0;           // what the clamp took from the energy, in units of 1/scale
+
+    Forest source_;
+    Forest sink_;
+    std::vector<Site> orphans_;  // of one path, deepest first
+    std::vector<Site> now_;      // orphans at one depth
+    std::vector<Site> children_;
+    std::int64_t work_ = 0;
+};
+
+}  // namespace dope
