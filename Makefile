@@ -11,6 +11,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := pyproject.toml CMakeLists.txt $(shell find cpp -type f)
 CXX_FILES := $(shell find cpp -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 
+# Tests pass wrong things on purpose, and know which half of a union they hold.
+TESTS_MAY := arg-type call-overload index operator union-attr var-annotated
+
 # The stamp's name holds the folder and Python's version: .venv is made anew when the checkout has moved
 # or another PYTHON is asked for.
 VERSION := -c 'import sys; print(sys.version_info[:2])'
@@ -44,7 +47,8 @@ lint: $(VENV)/.with-dev ## check style, types and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls tests
+	$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-any-generics \
+		$(TESTS_MAY:%=--disable-error-code=%) tests
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
 
