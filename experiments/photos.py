@@ -60,7 +60,7 @@ class Case:
 def main() -> None:
     arguments = _arguments()
     if arguments.table:
-        print(table(_records()))
+        print(table(_records(arguments.results)))
     elif arguments.case:
         print(json.dumps(run(Case(**json.loads(arguments.case)), Path(arguments.exact))))
     else:
@@ -77,6 +77,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, help="threads; by default one per core")
     parser.add_argument("--again", action="store_true", help="run also what is there already for this commit")
     parser.add_argument("--table", action="store_true", help="print the results as a table and run nothing")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help="where the lines are added")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--exact", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -84,24 +85,25 @@ def _arguments() -> argparse.Namespace:
 
 def _run_all(arguments: argparse.Namespace) -> None:
     commit = _commit()
-    done = set() if arguments.again else {_key(record) for record in _records() if record["commit"] == commit}
+    there = [] if arguments.again else _records(arguments.results)
+    done = {_key(record) for record in there if record["commit"] == commit}
     for photo in arguments.photos or json.loads((_photos() / "scribbles.json").read_text()):
         for kernel in arguments.kernels:
             exact = Case(photo, kernel, 1, 0.0, EXACT, arguments.workers)
             if _key(asdict(exact)) not in done or not _exact_labels(exact, commit).exists():
-                _run_apart(exact, commit)
+                _run_apart(exact, commit, arguments.results)
             for overlap in arguments.overlaps:
                 for method in arguments.methods:
                     case = Case(photo, kernel, arguments.blocks, overlap, method, arguments.workers)
                     if _key(asdict(case)) not in done:
-                        _run_apart(case, commit)
+                        _run_apart(case, commit, arguments.results)
 
 
 def _key(record: Record) -> tuple[Any, ...]:
     return tuple(record[name] for name in ("photo", "kernel", "blocks", "overlap", "method", "workers"))
 
 
-def _run_apart(case: Case, commit: str) -> None:
+def _run_apart(case: Case, commit: str, results: Path) -> None:
     """Run a case in a fresh process and add its line to the results."""
     print(f"{case.photo}, kernel {case.kernel}, overlap {case.overlap}, {case.method} ... ", end="", flush=True)
     exact = str(_exact_labels(case, commit))
@@ -111,13 +113,13 @@ def _run_apart(case: Case, commit: str) -> None:
         print(f"failed, exit code {done.returncode}")
         return
     measured = json.loads(done.stdout.splitlines()[-1])
-    again = f"python experiments/photos.py --photos {case.photo} --kernels {case.kernel} --blocks {case.blocks}"
+    again = f"python experiments/photos.py --photos {case.photo} --kernels {case.kernel}"
     if case.method != EXACT:
-        again += f" --overlaps {case.overlap:g} --methods {case.method}"
+        again += f" --blocks {case.blocks} --overlaps {case.overlap:g} --methods {case.method}"
     when = datetime.now(UTC).isoformat(timespec="seconds")
     record = {"command": again, "date": when, "commit": commit, **asdict(case), **measured}
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    with RESULTS.open("a") as lines:
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with results.open("a") as lines:
         lines.write(json.dumps(record) + "\n")
     gap = "" if case.method == EXACT else f"gap {record['gap_percent']:.4f} %, Dice {record['dice']:.4f}, "
     print(f"{gap}{record['seconds']:.1f} s, {(record['peak_bytes'] or 0) / 1e9:.2f} GB")
@@ -195,10 +197,10 @@ def _commit() -> str:
     return described.stdout.strip() or "unknown"
 
 
-def _records() -> list[Record]:
-    if not RESULTS.exists():
+def _records(results: Path) -> list[Record]:
+    if not results.exists():
         return []
-    return [json.loads(line) for line in RESULTS.read_text().splitlines() if line.strip()]
+    return [json.loads(line) for line in results.read_text().splitlines() if line.strip()]
 
 
 def table(records: list[Record]) -> str:
