@@ -1,4 +1,4 @@
-"""An installed dope, seen for the first time: it imports NumPy and its core alone, and solves a small problem."""
+"""An installed dope, seen for the first time: light to import, right on a small problem, complete with its sample."""
 
 import itertools
 import sys
@@ -19,3 +19,8 @@ result = dope.minimize(energy, blocks=1)
 least = min(energy(np.reshape(y, unary.shape)) for y in itertools.product([False, True], repeat=unary.size))
 assert result.energy == energy(result.labels) == least, (result.energy, least)
 print(f"dope imports light and finds the least energy, {least:g}")
+
+from dope import samples  # noqa: E402
+
+with samples.canyon_wren() as sample:
+    assert sample.photo.stat().st_size and sample.scribbles.stat().st_size
