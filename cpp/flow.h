@@ -11,19 +11,26 @@
 namespace dope {
 
 // Compiled once, in flow.cpp.
-extern template class MaxFlow<GridNetwork<std::int16_t>>;
-extern template class MaxFlow<GridNetwork<std::int32_t>>;
-extern template class MaxFlow<GridNetwork<std::int64_t>>;
+extern template class MaxFlow<SmallGridNetwork<std::int16_t>>;
+extern template class MaxFlow<SmallGridNetwork<std::int32_t>>;
+extern template class MaxFlow<SmallGridNetwork<std::int64_t>>;
+extern template class MaxFlow<LargeGridNetwork<std::int16_t>>;
+extern template class MaxFlow<LargeGridNetwork<std::int32_t>>;
+extern template class MaxFlow<LargeGridNetwork<std::int64_t>>;
 extern template class MaxFlow<GraphNetwork<std::int16_t>>;
 extern template class MaxFlow<GraphNetwork<std::int32_t>>;
 extern template class MaxFlow<GraphNetwork<std::int64_t>>;
 
-template <template <class> class Network>
-using FlowOfAnyWidth = std::variant<MaxFlow<Network<std::int16_t>>, MaxFlow<Network<std::int32_t>>,
-                                    MaxFlow<Network<std::int64_t>>>;
+using AnyGridFlow =
+    std::variant<MaxFlow<SmallGridNetwork<std::int16_t>>, MaxFlow<SmallGridNetwork<std::int32_t>>,
+                 MaxFlow<SmallGridNetwork<std::int64_t>>, MaxFlow<LargeGridNetwork<std::int16_t>>,
+                 MaxFlow<LargeGridNetwork<std::int32_t>>, MaxFlow<LargeGridNetwork<std::int64_t>>>;
+using AnyGraphFlow =
+    std::variant<MaxFlow<GraphNetwork<std::int16_t>>, MaxFlow<GraphNetwork<std::int32_t>>,
+                 MaxFlow<GraphNetwork<std::int64_t>>>;
 
 // What both flows offer; see MaxFlow.
-template <template <class> class Network>
+template <class AnyFlow>
 class Flow {
   public:
     void minimize(const double* unary, const Poll& poll) {
@@ -43,13 +50,13 @@ class Flow {
     }
 
   protected:
-    explicit Flow(FlowOfAnyWidth<Network> flow) : flow_(std::move(flow)) {}
+    explicit Flow(AnyFlow flow) : flow_(std::move(flow)) {}
 
   private:
-    FlowOfAnyWidth<Network> flow_;
+    AnyFlow flow_;
 };
 
-class GridFlow : public Flow<GridNetwork> {
+class GridFlow : public Flow<AnyGridFlow> {
   public:
     GridFlow(const GridWeights& weights, double scale, int bits);
 
@@ -61,7 +68,7 @@ class GridFlow : public Flow<GridNetwork> {
     Point shape_;
 };
 
-class GraphFlow : public Flow<GraphNetwork> {
+class GraphFlow : public Flow<AnyGraphFlow> {
   public:
     GraphFlow(std::int64_t sites, const Vertex* ends, const double* weights, std::size_t pairs,
               double scale, int bits);

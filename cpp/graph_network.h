@@ -18,6 +18,7 @@ class GraphNetwork {
     using Excess = typename Width<Capacity>::Excess;
     // A stored arc. 32 bits: a site may neighbor all others.
     using StoredArc = std::uint32_t;
+    static constexpr std::int64_t kMostArcs = kMostSites - 2;
 
     // `ends` holds two vertices per pair; pairs are undirected, between different sites, each given
     // once.
@@ -77,21 +78,24 @@ class GraphNetwork {
     Arc opposite(Site v, Arc m) const { return opposites_[slot(v, m)]; }
     Capacity residual(Site v, Arc m) const { return residual_[slot(v, m)]; }
 
-    // The first arc from `m` on that can carry flow away from v, or towards v; degree if none.
-    template <bool away>
-    Arc open(Site v, Arc m) const {
+    // visit(m) for the arcs m >= from that can carry flow away from v, or towards v, in order,
+    // until it returns true. Arcs that open or close meanwhile may be missed or met.
+    template <bool away, class Visit>
+    void for_each_open(Site v, Arc from, Visit&& visit) const {
         const Arc arcs = degree(v);
-        for (; m < arcs; ++m) {
-            if (away ? residual(v, m) > 0 : residual(head(v, m), opposite(v, m)) > 0) break;
+        for (Arc m = from; m < arcs; ++m) {
+            const bool open = away ? residual(v, m) > 0 : residual(head(v, m), opposite(v, m)) > 0;
+            if (open && visit(m)) return;
         }
-        return m;
     }
 
-    void push(Site v, Arc m, Excess amount) {
+    // Returns whether the arc is closed now.
+    bool push(Site v, Arc m, Excess amount) {
         Capacity& forth = residual_[slot(v, m)];
         Capacity& back = residual_[slot(head(v, m), opposite(v, m))];
         forth = static_cast<Capacity>(forth - amount);
         back = static_cast<Capacity>(back + amount);
+        return forth == 0;
     }
 
     template <class Visit>
@@ -102,9 +106,9 @@ class GraphNetwork {
 
   private:
     static std::vector<std::size_t> checked_rows(std::int64_t sites) {
-        if (sites < 0 || sites > kMostSites) {
+        if (sites < 0 || sites > kMostArcs) {
             throw std::invalid_argument("the graph has " + std::to_string(sites) +
-                                        " sites: expected 0 to " + std::to_string(kMostSites));
+                                        " sites: expected 0 to " + std::to_string(kMostArcs));
         }
         return std::vector<std::size_t>(static_cast<std::size_t>(sites) + 1, 0);
     }

@@ -6,8 +6,7 @@ namespace dope {
 
 namespace {
 
-// Two values of the stored arc mean something else: see max_flow.h.
-constexpr std::size_t kMostGridArcs = 65533;
+constexpr std::size_t kMostGridArcs = LargeGridNetwork<std::int32_t>::kMostArcs;
 
 bool has_pairs(const Point& shape, const Point& offset) {
     return !tails(whole(shape), shape, offset).empty();
@@ -52,19 +51,22 @@ GridLayout::GridLayout(const Point& grid, const std::vector<Point>& all_offsets)
     for (std::size_t m = far.size(); m-- > 0;) steps.push_back(static_cast<Site>(-far[m]));
 }
 
-template <class Capacity>
-GridNetwork<Capacity>::GridNetwork(const GridWeights& weights, double scale)
-    : layout_(weights.shape(), weights.offsets()), arcs_(static_cast<Arc>(layout_.steps.size())) {
+template <class Capacity, class Word>
+GridNetwork<Capacity, Word>::GridNetwork(const GridWeights& weights, double scale)
+    : layout_(weights.shape(), weights.offsets()),
+      arcs_(static_cast<Arc>(layout_.steps.size())),
+      words_(words(layout_.steps.size())) {
     require_scale(scale);
     residual_.resize(static_cast<std::size_t>(layout_.sites) * layout_.steps.size());
+    open_.resize(static_cast<std::size_t>(layout_.sites) * 2 * words_);
     fill(weights, scale);
     check_sums();
 }
 
 // Row by row and within a row offset by offset: the rows that an offset writes to stay in the
 // cache.
-template <class Capacity>
-void GridNetwork<Capacity>::fill(const GridWeights& weights, double scale) {
+template <class Capacity, class Word>
+void GridNetwork<Capacity, Word>::fill(const GridWeights& weights, double scale) {
     std::vector<Box> tails;
     for (const std::size_t m : layout_.offsets) tails.push_back(weights.tails(m));
     const std::size_t last = layout_.shape.size() - 1;
@@ -84,9 +86,9 @@ void GridNetwork<Capacity>::fill(const GridWeights& weights, double scale) {
     });
 }
 
-template <class Capacity>
-void GridNetwork<Capacity>::fill_run(const GridWeights& weights, double scale, Arc m,
-                                     const Point& first, Index length) {
+template <class Capacity, class Word>
+void GridNetwork<Capacity, Word>::fill_run(const GridWeights& weights, double scale, Arc m,
+                                           const Point& first, Index length) {
     const std::size_t offset = layout_.offsets[static_cast<std::size_t>(m)];
     std::array<double, kRun> weight;
     std::array<double, kRun> capacity;
@@ -105,14 +107,20 @@ void GridNetwork<Capacity>::fill_run(const GridWeights& weights, double scale, A
                 "at site " + text(p) + ", offset " + text(weights.offsets()[offset]));
         }
         const auto value = static_cast<Capacity>(capacity[t]);
+        if (value == 0) continue;
         const auto p = static_cast<Site>(v + static_cast<Site>(t));
+        const Site q = head(p, m);
         residual_[slot(p, m)] = value;
-        residual_[slot(head(p, m), opposite(p, m))] = value;
+        residual_[slot(q, opposite(p, m))] = value;
+        insert(open_arcs<true>(p), m);
+        insert(open_arcs<false>(p), m);
+        insert(open_arcs<true>(q), opposite(p, m));
+        insert(open_arcs<false>(q), opposite(p, m));
     }
 }
 
-template <class Capacity>
-void GridNetwork<Capacity>::check_sums() {
+template <class Capacity, class Word>
+void GridNetwork<Capacity, Word>::check_sums() {
     const Point strides = row_major_strides(layout_.shape);
     for_each_row([&](Site first, std::size_t callers, Site length) {
         for (Site t = 0; t < length; ++t) {
@@ -131,8 +139,11 @@ void GridNetwork<Capacity>::check_sums() {
     });
 }
 
-template class GridNetwork<std::int16_t>;
-template class GridNetwork<std::int32_t>;
-template class GridNetwork<std::int64_t>;
+template class GridNetwork<std::int16_t, std::uint8_t>;
+template class GridNetwork<std::int32_t, std::uint8_t>;
+template class GridNetwork<std::int64_t, std::uint8_t>;
+template class GridNetwork<std::int16_t, std::uint64_t>;
+template class GridNetwork<std::int32_t, std::uint64_t>;
+template class GridNetwork<std::int64_t, std::uint64_t>;
 
 }  // namespace dope

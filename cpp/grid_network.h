@@ -7,7 +7,9 @@
 // is M - 1 - m. Offsets that reach beyond the grid have no pairs and no arcs.
 #pragma once
 
+#include <bit>
 #include <cstdlib>
+#include <type_traits>
 #include <vector>
 
 #include "capacities.h"
@@ -28,20 +30,26 @@ struct GridLayout {
     Index place(const Point& site) const { return first + dot(site, strides); }
 };
 
-template <class Capacity_>
+// Capacity: the type of the residual capacities. Word: the type of the bit sets below; a byte where
+// it holds a bit for every arc, else 64 bits, and several of them for wide kernels.
+template <class Capacity_, class Word>
 class GridNetwork {
   public:
     using Capacity = Capacity_;
     using Excess = typename Width<Capacity>::Excess;
-    // A stored arc. 16 bits: kernels of a few hundred arcs are common, of 65,000 they are not.
-    using StoredArc = std::uint16_t;
+    // A stored arc. 16 bits: kernels of a few hundred arcs are common, of 32,000 they are not.
+    using StoredArc = std::conditional_t<sizeof(Word) == 1, std::uint8_t, std::uint16_t>;
+
+    static constexpr Arc kMostArcs = sizeof(Word) == 1 ? 8 : 32766;
 
     GridNetwork(const GridWeights& weights, double scale);
 
     static std::size_t bytes_needed(const GridLayout& layout) {
-        return static_cast<std::size_t>(layout.sites) * layout.steps.size() * sizeof(Capacity);
+        const auto sites = static_cast<std::size_t>(layout.sites);
+        return sites * layout.steps.size() * sizeof(Capacity) +
+               sites * 2 * words(layout.steps.size()) * sizeof(Word);
     }
-    std::size_t bytes() const { return residual_.size() * sizeof(Capacity); }
+    std::size_t bytes() const { return bytes_needed(layout_); }
 
     Site sites() const { return static_cast<Site>(layout_.sites); }  // with padding
     Excess greatest_sum() const { return greatest_sum_; }            // of one site's capacities
@@ -51,20 +59,44 @@ class GridNetwork {
     Arc opposite(Site, Arc m) const { return arcs_ - 1 - m; }
     Capacity residual(Site v, Arc m) const { return residual_[slot(v, m)]; }
 
-    // The first arc from `m` on that can carry flow away from v, or towards v; degree if none.
-    template <bool away>
-    Arc open(Site v, Arc m) const {
-        for (; m < arcs_; ++m) {
-            if (away ? residual(v, m) > 0 : residual(head(v, m), opposite(v, m)) > 0) break;
+    // visit(m) for the arcs m >= from that can carry flow away from v, or towards v, in order,
+    // until it returns true. Arcs that open or close meanwhile may be missed or met.
+    template <bool away, class Visit>
+    void for_each_open(Site v, Arc from, Visit&& visit) const {
+        const auto first = static_cast<std::size_t>(from);
+        const Word* set = open_arcs<away>(v);
+        std::size_t k = first / kBits;
+        if (k >= words_) return;
+        // In 64 bits, also where Word is smaller: shifts of smaller types are made in int.
+        std::uint64_t rest = std::uint64_t{set[k]} >> (first % kBits) << (first % kBits);
+        for (;;) {
+            while (rest) {
+                const auto m = static_cast<Arc>(k * kBits) + std::countr_zero(rest);
+                rest &= rest - 1;
+                if (visit(m)) return;
+            }
+            if (++k >= words_) return;
+            rest = set[k];
         }
-        return m;
     }
 
-    void push(Site v, Arc m, Excess amount) {
+    // Returns whether the arc is closed now.
+    bool push(Site v, Arc m, Excess amount) {
+        const Site u = head(v, m);
+        const Arc back_arc = opposite(v, m);
         Capacity& forth = residual_[slot(v, m)];
-        Capacity& back = residual_[slot(head(v, m), opposite(v, m))];
+        Capacity& back = residual_[slot(u, back_arc)];
+        if (back == 0) {
+            insert(open_arcs<true>(u), back_arc);
+            insert(open_arcs<false>(v), m);
+        }
         forth = static_cast<Capacity>(forth - amount);
         back = static_cast<Capacity>(back + amount);
+        if (forth == 0) {
+            erase(open_arcs<true>(v), m);
+            erase(open_arcs<false>(u), back_arc);
+        }
+        return forth == 0;
     }
 
     // visit(place of the first site here, its place in the caller's array, length) for every row.
@@ -79,10 +111,34 @@ class GridNetwork {
     std::size_t real_sites() const { return static_cast<std::size_t>(volume(layout_.shape)); }
 
   private:
+    static constexpr std::size_t kBits = 8 * sizeof(Word);
+
+    static std::size_t words(std::size_t arcs) {
+        return std::max<std::size_t>(1, (arcs + kBits - 1) / kBits);
+    }
+
     std::size_t slot(Site v, Arc m) const {
         return static_cast<std::size_t>(v) * static_cast<std::size_t>(arcs_) +
                static_cast<std::size_t>(m);
     }
+
+    template <bool away>
+    const Word* open_arcs(Site v) const {
+        return &open_[(static_cast<std::size_t>(v) * 2 + (away ? 0 : 1)) * words_];
+    }
+    template <bool away>
+    Word* open_arcs(Site v) {
+        return &open_[(static_cast<std::size_t>(v) * 2 + (away ? 0 : 1)) * words_];
+    }
+    static void insert(Word* set, Arc m) {
+        const auto bit = static_cast<std::size_t>(m);
+        set[bit / kBits] = static_cast<Word>(set[bit / kBits] | Word{1} << (bit % kBits));
+    }
+    static void erase(Word* set, Arc m) {
+        const auto bit = static_cast<std::size_t>(m);
+        set[bit / kBits] = static_cast<Word>(set[bit / kBits] & ~(Word{1} << (bit % kBits)));
+    }
+
     void fill(const GridWeights& weights, double scale);
     void fill_run(const GridWeights& weights, double scale, Arc m, const Point& first,
                   Index length);
@@ -90,12 +146,25 @@ class GridNetwork {
 
     GridLayout layout_;
     Arc arcs_;
+    std::size_t words_;
     std::vector<Capacity> residual_;
+    // Per site the set of arcs that can carry flow away from it, then of those that can carry flow
+    // towards it: what a search looks at, without a look at the capacities of every neighbor.
+    std::vector<Word> open_;
     Excess greatest_sum_ = 0;
 };
 
-extern template class GridNetwork<std::int16_t>;
-extern template class GridNetwork<std::int32_t>;
-extern template class GridNetwork<std::int64_t>;
+// Kernels of up to 8 arcs, and all others.
+template <class Capacity>
+using SmallGridNetwork = GridNetwork<Capacity, std::uint8_t>;
+template <class Capacity>
+using LargeGridNetwork = GridNetwork<Capacity, std::uint64_t>;
+
+extern template class GridNetwork<std::int16_t, std::uint8_t>;
+extern template class GridNetwork<std::int32_t, std::uint8_t>;
+extern template class GridNetwork<std::int64_t, std::uint8_t>;
+extern template class GridNetwork<std::int16_t, std::uint64_t>;
+extern template class GridNetwork<std::int32_t, std::uint64_t>;
+extern template class GridNetwork<std::int64_t, std::uint64_t>;
 
 }  // namespace dope

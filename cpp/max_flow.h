@@ -1,6 +1,6 @@
 // Minimum cut by incremental breadth-first search (Goldberg, Hed, Kaplan, Tarjan & Werneck, ESA
 // 2011; with excesses and warm starts after Goldberg, Hed, Kaplan, Kohli, Tarjan & Werneck, ESA
-// 2015), over any network that offers degree, head, opposite, residual, open and push.
+// 2015), over any network that offers degree, head, opposite, residual, for_each_open and push.
 //
 // Orientation, said once: every site has one signed excess. It starts as minus the unary, so a site
 // with positive excess wants label 1 and is a source, one with negative excess wants label 0 and is
@@ -122,8 +122,14 @@ class MaxFlow {
 
   private:
     using StoredArc = typename Network::StoredArc;
+    // What stands in `parent`: an arc; or with kFresh an arc that a growing forest chose, so that
+    // earlier arcs may lead to a parent at the same depth; or one of two words that equal no arc,
+    // with or without kFresh.
     static constexpr StoredArc kNone = std::numeric_limits<StoredArc>::max();  // free, or an orphan
     static constexpr StoredArc kRoot = kNone - 1;
+    static constexpr StoredArc kArc = kNone >> 1;
+    static constexpr StoredArc kFresh = kArc + 1;
+    static_assert((kRoot & kArc) >= Network::kMostArcs);
 
     enum class State { kNew, kSolved, kInterrupted, kBroken };
 
@@ -151,6 +157,9 @@ class MaxFlow {
     bool closed() const {
         return side == kSource ? source_.frontier.empty() : sink_.frontier.empty();
     }
+    // Equals no arc where v has no parent.
+    Arc parent_arc(Site v) const { return static_cast<Arc>(at(parent_, v) & kArc); }
+
     // Positive if and only if v is in the forest.
     template <int side>
     Level depth(Site v) const {
@@ -235,16 +244,15 @@ class MaxFlow {
             return;
         }
         if (at(parent_, v) == kRoot) {
-            at(parent_, v) = kNone;
-            orphans_.push_back(v);
+            orphan(v, orphans_);
             adopt<side>();
         }
         // An excess of the other sign is fed from v's own roots until it is gone or v is free.
         while (depth<side>(v) > 0 && side * at(excess_, v) < 0) {
             const Excess amount =
-                std::min<Excess>(bottleneck<side>(v), static_cast<Excess>(-side * at(excess_, v)));
+                std::min(climb<side>(v, source_path_), static_cast<Excess>(-side * at(excess_, v)));
             at(excess_, v) += static_cast<Excess>(side * amount);
-            send<side>(v, amount);
+            send<side>(source_path_, amount);
             adopt<side>();
         }
     }
@@ -269,20 +277,24 @@ class MaxFlow {
     void scan(Site v) {
         constexpr bool away = side == kSource;
         Forest& mine = forest<side>();
-        const Arc arcs = network_.degree(v);
-        for (Arc m = network_.template open<away>(v, 0); m < arcs;) {
-            const Site u = network_.head(v, m);
-            if (at(level_, u) == 0) {
-                at(level_, u) = side * (mine.depth + 1);
-                at(parent_, u) = static_cast<StoredArc>(network_.opposite(v, m));
-                mine.next.push_back(u);
-            } else if (depth<side>(u) < 0) {
+        Arc from = 0;
+        bool again = true;
+        while (again) {  // since every augmentation opens and closes arcs
+            again = false;
+            network_.template for_each_open<away>(v, from, [&](Arc m) {
+                const Site u = network_.head(v, m);
+                if (depth<side>(u) > 0) return false;
+                if (at(level_, u) == 0) {
+                    at(level_, u) = side * (mine.depth + 1);
+                    at(parent_, u) = static_cast<StoredArc>(network_.opposite(v, m) | kFresh);
+                    mine.next.push_back(u);
+                    return false;
+                }
                 away ? augment(v, m) : augment(u, network_.opposite(v, m));
-                if (depth<side>(v) != mine.depth) return;
-                m = network_.template open<away>(v, m);  // perhaps the same arc again
-                continue;
-            }
-            m = network_.template open<away>(v, m + 1);
+                again = depth<side>(v) == mine.depth;
+                from = m;  // perhaps still open, to a site that still leads to a root
+                return true;
+            });
         }
     }
 
@@ -291,69 +303,86 @@ class MaxFlow {
     // Sends what fits from a root of the source forest over v's arc m to a root of the sink forest.
     void augment(Site v, Arc m) {
         const Site u = network_.head(v, m);
-        const Excess amount = std::min({static_cast<Excess>(network_.residual(v, m)),
-                                        bottleneck<kSource>(v), bottleneck<kSink>(u)});
+        const Excess amount =
+            std::min({static_cast<Excess>(network_.residual(v, m)), climb<kSource>(v, source_path_),
+                      climb<kSink>(u, sink_path_)});
         network_.push(v, m, amount);
-        send<kSource>(v, amount);
+        send<kSource>(source_path_, amount);
         adopt<kSource>();
-        send<kSink>(u, amount);
+        send<kSink>(sink_path_, amount);
         adopt<kSink>();
         work_ += kWorkOfAugment;
     }
 
-    // How much can flow between v and its root.
+    // The way from a site up to its root.
+    struct Path {
+        struct Step {
+            Site site;
+            Arc arc;  // to the parent
+        };
+        std::vector<Step> steps;
+        Site root = 0;
+    };
+
+    // Notes the way from v to its root, and returns how much can flow along it.
     template <int side>
-    Excess bottleneck(Site v) const {
+    Excess climb(Site v, Path& path) const {
+        path.steps.clear();
         Excess least = std::numeric_limits<Excess>::max();
         while (at(parent_, v) != kRoot) {
-            const Arc m = at(parent_, v);
+            const Arc m = parent_arc(v);
             const Site u = network_.head(v, m);
             const auto residual = side == kSource ? network_.residual(u, network_.opposite(v, m))
                                                   : network_.residual(v, m);
             least = std::min(least, static_cast<Excess>(residual));
+            path.steps.push_back({v, m});
             v = u;
         }
+        path.root = v;
         return std::min(least, static_cast<Excess>(side * at(excess_, v)));
     }
 
-    // Lets `amount` flow between v and its root; orphans end up on the stack deepest first.
+    // Lets `amount` flow along the path; orphans end up on the stack deepest first.
     template <int side>
-    void send(Site v, Excess amount) {
-        while (at(parent_, v) != kRoot) {
-            const Arc m = at(parent_, v);
-            const Site u = network_.head(v, m);
-            const Site from = side == kSource ? u : v;
-            const Arc arc = side == kSource ? network_.opposite(v, m) : m;
-            network_.push(from, arc, amount);
-            if (network_.residual(from, arc) == 0) {
-                at(parent_, v) = kNone;
-                orphans_.push_back(v);
-            }
-            v = u;
+    void send(const Path& path, Excess amount) {
+        for (const auto [v, m] : path.steps) {
+            const bool closed_now = side == kSource ? network_.push(network_.head(v, m),
+                                                                    network_.opposite(v, m), amount)
+                                                    : network_.push(v, m, amount);
+            if (closed_now) orphan(v, orphans_);
         }
-        at(excess_, v) -= static_cast<Excess>(side * amount);
-        if (at(excess_, v) == 0) {
-            at(parent_, v) = kNone;
-            orphans_.push_back(v);
-        }
+        at(excess_, path.root) -= static_cast<Excess>(side * amount);
+        if (at(excess_, path.root) == 0) orphan(path.root, orphans_);
     }
 
     // --- Adoption ------------------------------------------------------------------------------
+
+    struct Orphan {
+        Site site;
+        Arc from;  // earlier arcs lead to no parent at the site's depth
+    };
+
+    void orphan(Site v, std::vector<Orphan>& list) {
+        const StoredArc arc = at(parent_, v);
+        const bool searched = arc < kFresh;
+        list.push_back({v, searched ? static_cast<Arc>(arc) + 1 : 0});
+        at(parent_, v) = kNone;
+    }
 
     // Finds homes for the orphans, the least deep first: then no orphan is left above the one at
     // hand, and children that follow are one deeper than it was.
     template <int side>
     void adopt() {
-        Level at_depth = 0;
         now_.clear();
+        Level at_depth = 0;
         while (!now_.empty() || !orphans_.empty()) {
-            if (now_.empty()) at_depth = depth<side>(orphans_.back());
-            while (!orphans_.empty() && depth<side>(orphans_.back()) == at_depth) {
+            if (now_.empty()) at_depth = depth<side>(orphans_.back().site);
+            while (!orphans_.empty() && depth<side>(orphans_.back().site) == at_depth) {
                 now_.push_back(orphans_.back());
                 orphans_.pop_back();
             }
             children_.clear();
-            for (const Site v : now_) adopt_one<side>(v);
+            for (const Orphan orphan : now_) adopt_one<side>(orphan);
             work_ += static_cast<std::int64_t>(now_.size());
             now_.swap(children_);
             ++at_depth;
@@ -361,25 +390,47 @@ class MaxFlow {
     }
 
     template <int side>
-    void adopt_one(Site v) {
-        Forest& mine = forest<side>();
-        const Level old = depth<side>(v);
-        Level least = mine.most;  // a parent must be less deep than this
-        Arc best = -1;
-        const Arc arcs = network_.degree(v);
-        constexpr bool towards = side != kSource;
-        for (Arc m = network_.template open<towards>(v, 0); m < arcs;
-             m = network_.template open<towards>(v, m + 1)) {
-            const Level found = depth<side>(network_.head(v, m));
-            if (found <= 0 || found >= least) continue;
-            least = found;
-            best = m;
-            if (found == old - 1) {  // by invariant 3 none is less deep
-                at(parent_, v) = static_cast<StoredArc>(m);
-                return;
-            }
+    void adopt_one(Orphan orphan) {
+        const Site v = orphan.site;
+        const Arc arc = parent_at<side>(v, orphan.from, depth<side>(v) - 1);
+        if (arc >= 0) {
+            at(parent_, v) = static_cast<StoredArc>(arc);
+            return;
         }
         disown_children<side>(v);
+        sink_deeper<side>(v);
+    }
+
+    // The first arc from `from` on that leads to a possible parent of this depth; -1 if there is
+    // none.
+    template <int side>
+    Arc parent_at(Site v, Arc from, Level wanted) const {
+        constexpr bool towards = side != kSource;
+        Arc found = -1;
+        if (wanted < 1) return found;
+        network_.template for_each_open<towards>(v, from, [&](Arc m) {
+            if (depth<side>(network_.head(v, m)) != wanted) return false;
+            found = m;
+            return true;
+        });
+        return found;
+    }
+
+    // Hangs v, which has no children, as high as it can; frees it where that is too deep.
+    template <int side>
+    void sink_deeper(Site v) {
+        constexpr bool towards = side != kSource;
+        Forest& mine = forest<side>();
+        Level least = mine.most;  // a parent must be less deep than this
+        Arc best = -1;
+        network_.template for_each_open<towards>(v, 0, [&](Arc m) {
+            const Level found = depth<side>(network_.head(v, m));
+            if (found > 0 && found < least) {
+                least = found;
+                best = m;
+            }
+            return false;
+        });
         if (best < 0) {
             at(level_, v) = 0;
             return;
@@ -392,15 +443,12 @@ class MaxFlow {
 
     template <int side>
     void disown_children(Site v) {
-        const Arc arcs = network_.degree(v);
         constexpr bool away = side == kSource;
-        for (Arc m = network_.template open<away>(v, 0); m < arcs;
-             m = network_.template open<away>(v, m + 1)) {
+        network_.template for_each_open<away>(v, 0, [&](Arc m) {
             const Site u = network_.head(v, m);
-            if (at(parent_, u) != static_cast<StoredArc>(network_.opposite(v, m))) continue;
-            at(parent_, u) = kNone;
-            children_.push_back(u);
-        }
+            if (parent_arc(u) == network_.opposite(v, m)) orphan(u, children_);
+            return false;
+        });
     }
 
     // --- Interruption and state -----------------------------------------------------------------
@@ -452,9 +500,11 @@ class MaxFlow {
 
     Forest source_;
     Forest sink_;
-    std::vector<Site> orphans_;  // of one path, deepest first
-    std::vector<Site> now_;      // orphans at one depth
-    std::vector<Site> children_;
+    Path source_path_;
+    Path sink_path_;
+    std::vector<Orphan> orphans_;  // of one path, deepest first
+    std::vector<Orphan> now_;      // orphans at one depth
+    std::vector<Orphan> children_;
     std::int64_t work_ = 0;
 };
 

@@ -62,13 +62,16 @@ void MaxFlow<Network>::check_forest() const {
         if (root) {
             require_law(side * at(excess_, v) > 0, "roots are in the forest of their sign", v);
         } else {
-            const Arc m = at(parent_, v);
+            const Arc m = parent_arc(v);
             require_law(m < network_.degree(v), "every site but a root has a parent", v);
             const Site u = network_.head(v, m);
             const auto open = side == kSource ? network_.residual(u, network_.opposite(v, m))
                                               : network_.residual(v, m);
             require_law(open > 0, "the arc to the parent is open", v);
             require_law(depth<side>(u) == mine_v - 1, "parents are one less deep", v);
+            const bool fresh = at(parent_, v) & kFresh;
+            require_law(fresh || parent_at<side>(v, 0, mine_v - 1) == m,
+                        "no arc before the parent's leads to another", v);
         }
         for (Arc m = 0; m < network_.degree(v); ++m) {
             const Site u = network_.head(v, m);
