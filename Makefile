@@ -17,9 +17,10 @@ TESTS_MAY := arg-type call-overload index operator union-attr var-annotated
 # The stamp's name holds the folder and Python's version: .venv is made anew when the checkout has moved
 # or another PYTHON is asked for.
 VERSION := -c 'import sys; print(sys.version_info[:2])'
+KEY := cksum | cut -d ' ' -f 1
 ASKED := $(filter-out file,$(origin PYTHON))
 MADE := $(VENV)/.made-$(shell { pwd; $(if $(ASKED),,$(BIN)/python $(VERSION) ||) "$(PYTHON)" $(VERSION); } \
-	2>/dev/null | cksum | cut -d ' ' -f 1)
+	2>/dev/null | $(KEY))
 
 .PHONY: help demo test soak ctest lint format wheel clean
 .NOTPARALLEL:
@@ -91,4 +92,4 @@ $(MADE):
 		"$(PYTHON)" -m venv --without-pip $(VENV) && "$(PYTHON)" -m pip --python $(BIN)/python install pip; } || { \
 		echo "$(PYTHON) can make no virtual environment: install its venv package," \
 			"on Debian and Ubuntu python3-venv" >&2; exit 1; }
-	@touch $@
+	@touch $(VENV)/.made-$$({ pwd; $(BIN)/python $(VERSION); } | $(KEY))
