@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -50,4 +51,5 @@ class Cancel:
         del number, frame
         self.asked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        print("\ndope: stopping after this round; Ctrl-C again to stop at once", file=sys.stderr)
+        # Straight to the descriptor: the signal may have come in the middle of a print.
+        os.write(2, b"\ndope: stopping after this round; Ctrl-C again to stop at once\n")
