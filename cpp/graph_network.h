@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "capacities.h"
+#include "marks.h"
 
 namespace dope {
 
@@ -78,10 +79,12 @@ class GraphNetwork {
     Arc opposite(Site v, Arc m) const { return opposites_[slot(v, m)]; }
     Capacity residual(Site v, Arc m) const { return residual_[slot(v, m)]; }
 
+    using SiteMarks = NoMarks;
+
     // visit(m) for the arcs m >= from that can carry flow away from v, or towards v, in order,
-    // until it returns true. Arcs that open or close meanwhile may be missed or met.
-    template <bool away, class Visit>
-    void for_each_open(Site v, Arc from, Visit&& visit) const {
+    // until it returns true.
+    template <bool away, class Match, class Visit>
+    void for_each_open(Site v, Arc from, const SiteMarks&, Match, Visit&& visit) const {
         const Arc arcs = degree(v);
         for (Arc m = from; m < arcs; ++m) {
             const bool open = away ? residual(v, m) > 0 : residual(head(v, m), opposite(v, m)) > 0;

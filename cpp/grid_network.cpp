@@ -18,13 +18,13 @@ GridLayout::GridLayout(const Point& grid, const std::vector<Point>& all_offsets)
     Point padded = shape;
     for (std::size_t m = 0; m < all_offsets.size(); ++m) {
         if (!has_pairs(shape, all_offsets[m])) continue;
-        offsets.push_back(m);
+        used.push_back({m, 0});
         for (std::size_t a = 0; a < shape.size(); ++a) {
             padded[a] = std::max(padded[a], shape[a] + std::abs(all_offsets[m][a]));
         }
     }
-    if (2 * offsets.size() > kMostGridArcs) {
-        throw std::invalid_argument("the kernel has " + std::to_string(2 * offsets.size()) +
+    if (2 * used.size() > kMostGridArcs) {
+        throw std::invalid_argument("the kernel has " + std::to_string(2 * used.size()) +
                                     " neighbors: expected at most " +
                                     std::to_string(kMostGridArcs));
     }
@@ -37,18 +37,24 @@ GridLayout::GridLayout(const Point& grid, const std::vector<Point>& all_offsets)
     strides = row_major_strides(padded);
 
     Index reach = 0;
-    std::vector<Index> far;
-    for (const std::size_t m : offsets) {
-        far.push_back(dot(all_offsets[m], strides));
-        reach = std::max(reach, std::abs(far.back()));
-    }
+    for (const Used& use : used)
+        reach = std::max(reach, std::abs(dot(all_offsets[use.offset], strides)));
     Index body = volume(shape) > 0 ? 1 : 0;
     for (std::size_t a = 0; a < shape.size(); ++a) body += (shape[a] - 1) * strides[a];
     first = reach;
     sites = reach + body + reach;
     if (sites > kMostSites) refuse_size();
-    for (const Index step : far) steps.push_back(static_cast<Site>(step));
-    for (std::size_t m = far.size(); m-- > 0;) steps.push_back(static_cast<Site>(-far[m]));
+    for (const Used& use : used) {
+        const auto step = static_cast<Site>(dot(all_offsets[use.offset], strides));
+        steps.push_back(step);
+        steps.push_back(-step);
+    }
+    std::sort(steps.begin(), steps.end());
+    for (Used& use : used) {
+        const auto step = static_cast<Site>(dot(all_offsets[use.offset], strides));
+        const auto place = std::lower_bound(steps.begin(), steps.end(), step);
+        use.arc = static_cast<Arc>(place - steps.begin());
+    }
 }
 
 template <class Capacity, class Word>
@@ -59,8 +65,28 @@ GridNetwork<Capacity, Word>::GridNetwork(const GridWeights& weights, double scal
     require_scale(scale);
     residual_.resize(static_cast<std::size_t>(layout_.sites) * layout_.steps.size());
     open_.resize(static_cast<std::size_t>(layout_.sites) * 2 * words_);
+    arrange_rows();
     fill(weights, scale);
     check_sums();
+}
+
+template <class Capacity, class Word>
+void GridNetwork<Capacity, Word>::arrange_rows() {
+    constexpr Arc kMostInRow = sizeof(EightMarks);
+    for (Arc m = 0; m < arcs_; ++m) {
+        const Site step = layout_.steps[static_cast<std::size_t>(m)];
+        const auto shift = static_cast<std::uint32_t>(m) % kBits;
+        const bool goes_on = !rows_.empty() && shift != 0 && m - rows_.back().first < kMostInRow &&
+                             step - rows_.back().step == m - rows_.back().first;
+        if (!goes_on) {
+            const auto word = static_cast<std::uint32_t>(m) / kBits;
+            rows_.push_back(
+                {m, step, static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(shift), 0});
+        }
+        rows_.back().all = rows_.back().all << 1 | 1;
+        row_of_.push_back(static_cast<std::uint32_t>(rows_.size() - 1));
+    }
+    row_of_.push_back(static_cast<std::uint32_t>(rows_.size()));
 }
 
 // Row by row and within a row offset by offset: the rows that an offset writes to stay in the
@@ -68,7 +94,7 @@ GridNetwork<Capacity, Word>::GridNetwork(const GridWeights& weights, double scal
 template <class Capacity, class Word>
 void GridNetwork<Capacity, Word>::fill(const GridWeights& weights, double scale) {
     std::vector<Box> tails;
-    for (const std::size_t m : layout_.offsets) tails.push_back(weights.tails(m));
+    for (const auto& use : layout_.used) tails.push_back(weights.tails(use.offset));
     const std::size_t last = layout_.shape.size() - 1;
     for_each_run(whole(layout_.shape), [&](const Point& first, Index length) {
         for (std::size_t m = 0; m < tails.size(); ++m) {
@@ -81,15 +107,15 @@ void GridNetwork<Capacity, Word>::fill(const GridWeights& weights, double scale)
             if (!inside || low >= high) continue;
             Point from = first;
             from[last] = low;
-            fill_run(weights, scale, static_cast<Arc>(m), from, high - low);
+            fill_run(weights, scale, layout_.used[m], from, high - low);
         }
     });
 }
 
 template <class Capacity, class Word>
-void GridNetwork<Capacity, Word>::fill_run(const GridWeights& weights, double scale, Arc m,
-                                           const Point& first, Index length) {
-    const std::size_t offset = layout_.offsets[static_cast<std::size_t>(m)];
+void GridNetwork<Capacity, Word>::fill_run(const GridWeights& weights, double scale,
+                                           GridLayout::Used use, const Point& first, Index length) {
+    const auto [offset, m] = use;
     std::array<double, kRun> weight;
     std::array<double, kRun> capacity;
     weights.row(offset, first, length, weight.data());

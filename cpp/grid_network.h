@@ -3,8 +3,9 @@
 // Sites lie in row-major order, padded so that every neighbor of every site exists: each axis is
 // longer by the kernel's reach, and one padding serves both ends, since stepping out at the low end
 // lands in the padding of the row before. Nothing ever flows to or from the padding.
-// Arcs are the offsets in order, then the negated offsets in reverse, so that the opposite of arc m
-// is M - 1 - m. Offsets that reach beyond the grid have no pairs and no arcs.
+// Arcs are the offsets and their negatives in the order of the neighbors' places, so that the
+// opposite of arc m is M - 1 - m and neighbors in a row have arcs in a row. Offsets that reach
+// beyond the grid have no pairs and no arcs.
 #pragma once
 
 #include <bit>
@@ -14,20 +15,35 @@
 
 #include "capacities.h"
 #include "grid_weights.h"
+#include "marks.h"
 
 namespace dope {
 
 struct GridLayout {
     Point shape;
-    std::vector<std::size_t> offsets;  // which of the caller's offsets have pairs
-    Point strides;                     // of the padded grid
-    std::vector<Site> steps;           // per arc: where the neighbor lies
-    Index first = 0;                   // place of the site (0, ..., 0)
-    Index sites = 0;                   // with padding
+    // The caller's offsets that have pairs, and their arcs.
+    struct Used {
+        std::size_t offset;
+        Arc arc;
+    };
+    std::vector<Used> used;
+    Point strides;            // of the padded grid
+    std::vector<Site> steps;  // per arc: where the neighbor lies
+    Index first = 0;          // place of the site (0, ..., 0)
+    Index sites = 0;          // with padding
 
     GridLayout(const Point& shape, const std::vector<Point>& all_offsets);
 
     Index place(const Point& site) const { return first + dot(site, strides); }
+};
+
+// Neighbors in a row, at most eight, whose arcs lie in one word of a bit set.
+struct KernelRow {
+    Arc first;
+    Site step;  // of the first arc
+    std::uint32_t word;
+    std::uint32_t shift;
+    std::uint64_t all;  // a bit per arc
 };
 
 // Capacity: the type of the residual capacities. Word: the type of the bit sets below; a byte where
@@ -59,24 +75,32 @@ class GridNetwork {
     Arc opposite(Site, Arc m) const { return arcs_ - 1 - m; }
     Capacity residual(Site v, Arc m) const { return residual_[slot(v, m)]; }
 
+    // How MaxFlow shall mark sites for this network.
+    using SiteMarks = std::conditional_t<sizeof(Word) == 1, NoMarks, Marks>;
+
     // visit(m) for the arcs m >= from that can carry flow away from v, or towards v, in order,
-    // until it returns true. Arcs that open or close meanwhile may be missed or met.
-    template <bool away, class Visit>
-    void for_each_open(Site v, Arc from, Visit&& visit) const {
-        const auto first = static_cast<std::size_t>(from);
+    // until it returns true; arcs to neighbors whose marks do not match are passed over where that
+    // saves time.
+    template <bool away, class Match, class Visit>
+    void for_each_open(Site v, Arc from, const SiteMarks& marks, Match match, Visit&& visit) const {
         const Word* set = open_arcs<away>(v);
-        std::size_t k = first / kBits;
-        if (k >= words_) return;
-        // In 64 bits, also where Word is smaller: shifts of smaller types are made in int.
-        std::uint64_t rest = std::uint64_t{set[k]} >> (first % kBits) << (first % kBits);
-        for (;;) {
-            while (rest) {
-                const auto m = static_cast<Arc>(k * kBits) + std::countr_zero(rest);
-                rest &= rest - 1;
-                if (visit(m)) return;
+        if constexpr (sizeof(Word) == 1) {
+            for (unsigned open = unsigned{*set} >> from << from; open; open &= open - 1) {
+                if (visit(static_cast<Arc>(std::countr_zero(open)))) return;
             }
-            if (++k >= words_) return;
-            rest = set[k];
+        } else {
+            std::uint64_t behind = ~std::uint64_t{0};
+            std::size_t r = row_of_[static_cast<std::size_t>(from)];
+            if (r < rows_.size()) behind <<= from - rows_[r].first;
+            for (; r < rows_.size(); ++r) {
+                const KernelRow& row = rows_[r];
+                std::uint64_t open = set[row.word] >> row.shift & row.all & behind;
+                open &= match(marks.eight_from(v + row.step));
+                for (; open; open &= open - 1) {
+                    if (visit(row.first + static_cast<Arc>(std::countr_zero(open)))) return;
+                }
+                behind = ~std::uint64_t{0};
+            }
         }
     }
 
@@ -139,14 +163,17 @@ class GridNetwork {
         set[bit / kBits] = static_cast<Word>(set[bit / kBits] & ~(Word{1} << (bit % kBits)));
     }
 
+    void arrange_rows();
     void fill(const GridWeights& weights, double scale);
-    void fill_run(const GridWeights& weights, double scale, Arc m, const Point& first,
-                  Index length);
+    void fill_run(const GridWeights& weights, double scale, GridLayout::Used use,
+                  const Point& first, Index length);
     void check_sums();
 
     GridLayout layout_;
     Arc arcs_;
     std::size_t words_;
+    std::vector<KernelRow> rows_;
+    std::vector<std::uint32_t> row_of_;  // per arc; one more for the end
     std::vector<Capacity> residual_;
     // Per site the set of arcs that can carry flow away from it, then of those that can carry flow
     // towards it: what a search looks at, without a look at the capacities of every neighbor.

@@ -36,13 +36,10 @@
 #include <vector>
 
 #include "flow_types.h"
+#include "marks.h"
 #include "portable_exp.h"
 
 namespace dope {
-
-// The signs of the two forests.
-inline constexpr int kSource = +1;
-inline constexpr int kSink = -1;
 
 template <class Network>
 class MaxFlow {
@@ -55,6 +52,7 @@ class MaxFlow {
           most_unary_(network_.greatest_sum() + 1),
           excess_(static_cast<std::size_t>(network_.sites()), 0),
           level_(static_cast<std::size_t>(network_.sites()), 0),
+          marks_(static_cast<std::size_t>(network_.sites())),
           parent_(static_cast<std::size_t>(network_.sites()), kNone),
           unary_(network_.real_sites(), 0) {}
 
@@ -108,7 +106,8 @@ class MaxFlow {
 
     static std::size_t bytes_needed(std::size_t network_bytes, std::size_t sites,
                                     std::size_t real_sites) {
-        return network_bytes + sites * (sizeof(Excess) + sizeof(Level) + sizeof(StoredArc)) +
+        return network_bytes + Network::SiteMarks::bytes_needed(sites) +
+               sites * (sizeof(Excess) + sizeof(Level) + sizeof(StoredArc)) +
                real_sites * sizeof(Excess);
     }
     std::size_t bytes() const {
@@ -160,6 +159,11 @@ class MaxFlow {
     // Equals no arc where v has no parent.
     Arc parent_arc(Site v) const { return static_cast<Arc>(at(parent_, v) & kArc); }
 
+    void set_level(Site v, Level level) {
+        at(level_, v) = level;
+        marks_.set(v, level);
+    }
+
     // Positive if and only if v is in the forest.
     template <int side>
     Level depth(Site v) const {
@@ -195,6 +199,7 @@ class MaxFlow {
 
     void forget_forests() {
         std::fill(level_.begin(), level_.end(), 0);
+        marks_.clear();
         std::fill(parent_.begin(), parent_.end(), kNone);
         source_ = Forest();
         sink_ = Forest();
@@ -232,7 +237,7 @@ class MaxFlow {
     // from unscanned sites, and nothing in the forest is deeper.
     template <int side>
     void plant(Site v) {
-        at(level_, v) = side * forest<side>().depth;
+        set_level(v, side * forest<side>().depth);
         at(parent_, v) = kRoot;
         forest<side>().frontier.push_back(v);
     }
@@ -281,11 +286,11 @@ class MaxFlow {
         bool again = true;
         while (again) {  // since every augmentation opens and closes arcs
             again = false;
-            network_.template for_each_open<away>(v, from, [&](Arc m) {
+            network_.template for_each_open<away>(v, from, marks_, OutsideOf<side>(), [&](Arc m) {
                 const Site u = network_.head(v, m);
                 if (depth<side>(u) > 0) return false;
                 if (at(level_, u) == 0) {
-                    at(level_, u) = side * (mine.depth + 1);
+                    set_level(u, side * (mine.depth + 1));
                     at(parent_, u) = static_cast<StoredArc>(network_.opposite(v, m) | kFresh);
                     mine.next.push_back(u);
                     return false;
@@ -408,11 +413,13 @@ class MaxFlow {
         constexpr bool towards = side != kSource;
         Arc found = -1;
         if (wanted < 1) return found;
-        network_.template for_each_open<towards>(v, from, [&](Arc m) {
-            if (depth<side>(network_.head(v, m)) != wanted) return false;
-            found = m;
-            return true;
-        });
+        network_.template for_each_open<towards>(v, from, marks_, AtLevel(side * wanted),
+                                                 [&](Arc m) {
+                                                     if (depth<side>(network_.head(v, m)) != wanted)
+                                                         return false;
+                                                     found = m;
+                                                     return true;
+                                                 });
         return found;
     }
 
@@ -421,22 +428,27 @@ class MaxFlow {
     void sink_deeper(Site v) {
         constexpr bool towards = side != kSource;
         Forest& mine = forest<side>();
-        Level least = mine.most;  // a parent must be less deep than this
-        Arc best = -1;
-        network_.template for_each_open<towards>(v, 0, [&](Arc m) {
-            const Level found = depth<side>(network_.head(v, m));
-            if (found > 0 && found < least) {
-                least = found;
-                best = m;
-            }
-            return false;
-        });
+        const Level old = depth<side>(v);
+        // A parent must be less deep than `most`. No neighbor is less deep than v, many are as
+        // deep.
+        Arc best = old < mine.most ? parent_at<side>(v, 0, old) : -1;
+        Level least = best < 0 ? mine.most : old;
+        if (best < 0 && old + 1 < mine.most) {
+            network_.template for_each_open<towards>(v, 0, marks_, Anywhere(), [&](Arc m) {
+                const Level found = depth<side>(network_.head(v, m));
+                if (found > 0 && found < least) {
+                    least = found;
+                    best = m;
+                }
+                return false;
+            });
+        }
         if (best < 0) {
-            at(level_, v) = 0;
+            set_level(v, 0);
             return;
         }
         at(parent_, v) = static_cast<StoredArc>(best);
-        at(level_, v) = side * (least + 1);
+        set_level(v, side * (least + 1));
         if (least + 1 == mine.depth) mine.frontier.push_back(v);
         if (least + 1 == mine.depth + 1) mine.next.push_back(v);
     }
@@ -444,7 +456,8 @@ class MaxFlow {
     template <int side>
     void disown_children(Site v) {
         constexpr bool away = side == kSource;
-        network_.template for_each_open<away>(v, 0, [&](Arc m) {
+        const AtLevel match(side * (depth<side>(v) + 1));
+        network_.template for_each_open<away>(v, 0, marks_, match, [&](Arc m) {
             const Site u = network_.head(v, m);
             if (parent_arc(u) == network_.opposite(v, m)) orphan(u, children_);
             return false;
@@ -494,9 +507,10 @@ class MaxFlow {
 
     std::vector<Excess> excess_;
     std::vector<Level> level_;
-    std::vector<StoredArc> parent_;  // the arc to the parent, kRoot or kNone
-    std::vector<Excess> unary_;      // quantized and clamped, in the caller's order
-    double clamped_ = 0.0;           // what the clamp took from the energy, in units of 1/scale
+    typename Network::SiteMarks marks_;  // of the levels
+    std::vector<StoredArc> parent_;      // the arc to the parent, kRoot or kNone
+    std::vector<Excess> unary_;          // quantized and clamped, in the caller's order
+    double clamped_ = 0.0;               // what the clamp took from the energy, in units of 1/scale
 
     Forest source_;
     Forest sink_;
