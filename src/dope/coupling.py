@@ -55,18 +55,15 @@ class GridCoupling:
     """A_k on a grid: weights are computed from the region's pixels each time, never stored."""
 
     def __init__(self, pairs: GridPairs, partition: Partition, where: Box) -> None:
-        self.region: Index = tuple(
-            slice(max(0, s.start - r), min(n, s.stop + r))
-            for s, r, n in zip(where, pairs.reach, pairs.shape, strict=True)
-        )
-        start = [s.start - r.start for s, r in zip(where, self.region, strict=True)]
-        stop = [s.stop - r.start for s, r in zip(where, self.region, strict=True)]
+        region = pairs.around(where)
+        start = [s.start - r.start for s, r in zip(where, region, strict=True)]
+        stop = [s.stop - r.start for s, r in zip(where, region, strict=True)]
+        self.region: Index = region
         self.inside: Index = tuple(slice(a, b) for a, b in zip(start, stop, strict=True))
-        counts = partition.counts_at(self.region)
+        counts = partition.counts_at(region)
         assert isinstance(counts, tuple)
-        self._core = _core.GridCoupling(
-            pairs.crop(self.region).native(), start, stop, [np.ascontiguousarray(c) for c in counts]
-        )
+        contiguous = [np.ascontiguousarray(c) for c in counts]
+        self._core = _core.GridCoupling(pairs.crop(region).native(), start, stop, contiguous)
 
     def apply(self, y: Values) -> Values:
         return self._core.apply(y)
@@ -103,7 +100,7 @@ class GraphCoupling:
         arcs = np.flatnonzero(member[tails] & (share > 0.0))
         tails, heads = tails[arcs], heads[arcs]
         values = np.tile(pairs.weights, 2)[arcs] * share[arcs] / count[tails]
-        region = np.union1d(where, heads)
+        region = pairs.around(where)
         place = np.zeros(pairs.sites, dtype=np.int64)
         place[region] = np.arange(len(region))
         return cls(region, place[where], count[where], place[tails], place[heads], values)

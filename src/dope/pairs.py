@@ -167,6 +167,13 @@ class GridPairs:
         features = None if self.features is None else self.features[where]
         return replace(self, shape=shape, counts=counts, fields=fields, features=features)
 
+    def around(self, where: Box) -> Box:
+        """The box and every neighbour of it, as a box."""
+        return tuple(
+            slice(max(0, s.start - r), min(n, s.stop + r))
+            for s, r, n in zip(where, self.reach, self.shape, strict=True)
+        )
+
     def divided(self, counts: tuple[npt.NDArray[np.float64], ...]) -> GridPairs:
         """The same pairs, each weight divided by the counts of both its ends."""
         return self if all((c == 1).all() for c in counts) else replace(self, counts=counts)
@@ -197,9 +204,11 @@ class GridPairs:
                     continue
                 tail = y[tuple(slice(low, high) for low, high in limits)]
                 head = y[tuple(slice(low + o, high + o) for (low, high), o in zip(limits, offset, strict=True))]
-                apart = np.nonzero(tail != head)
-                if not len(apart[0]):
+                # Flat indices of the few pairs that are apart: far cheaper than coordinates of all dimensions.
+                flat = np.flatnonzero(tail != head)
+                if not len(flat):
                     continue
+                apart = np.unravel_index(flat, tail.shape)
                 tails = tuple(a + low for a, (low, _) in zip(apart, limits, strict=True))
                 change = tail[apart].astype(np.float64) - head[apart]
                 total.append(float((self.weights_at(m, tails) * change * change).sum()))
@@ -279,6 +288,12 @@ class GraphPairs:
         first, second = place[self.first], place[self.second]
         inside = (first >= 0) & (second >= 0)
         return sorted_graph(len(where), first[inside], second[inside], self.weights[inside])
+
+    def around(self, where: Sites) -> Sites:
+        """The sites and every neighbour of them, sorted."""
+        inside = np.zeros(self.sites, dtype=np.bool_)
+        inside[where] = True
+        return np.union1d(where, np.concatenate([self.second[inside[self.first]], self.first[inside[self.second]]]))
 
     def divided(self, counts: npt.NDArray[np.float64]) -> GraphPairs:
         return replace(self, weights=self.weights / (counts[self.first] * counts[self.second]))

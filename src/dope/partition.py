@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dope.arrays import Index, Sites
 from dope.errors import InputError, MissingExtraError
-from dope.pairs import GraphPairs
+from dope.pairs import GraphPairs, GridPairs, Pairs
 
 Counts = tuple[npt.NDArray[np.float64], ...] | npt.NDArray[np.float64]
 """How many blocks hold a site: a vector per axis on a grid (multiply them), a vector over sites on a graph."""
@@ -39,11 +39,15 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Blocks that cover all sites of `shape`; `counts` says how many of them hold each site."""
+    """Blocks that cover all sites of `shape`; `counts` says how many of them hold each site.
+
+    `cuts` are the places where the axes of a grid are cut, None on a graph.
+    """
 
     shape: tuple[int, ...]
     blocks: tuple[Block, ...]
     counts: Counts
+    cuts: tuple[tuple[int, ...], ...] | None = None
 
     @classmethod
     def grid(cls, shape: Sequence[int], blocks: int | Sequence[int], *, overlap: float | int = 0.0) -> Partition:
@@ -71,7 +75,8 @@ class Partition:
             Block(tuple(p.grown for p in pieces), tuple(p.owned for p in pieces))
             for pieces in product(*(axis.pieces for axis in axes))
         )
-        return cls(lengths, blocks, tuple(axis.count for axis in axes))
+        places = tuple(tuple(int(c) for c in where) for where in cuts)
+        return cls(lengths, blocks, tuple(axis.count for axis in axes), places)
 
     @classmethod
     def graph(cls, pairs: GraphPairs, blocks: int, *, overlap: float | int = 0.0, metis: bool = False) -> Partition:
@@ -97,6 +102,65 @@ class Partition:
             counts[where] += 1
             blocks.append(Block(where, np.searchsorted(where, core)))
         return cls((pairs.sites,), tuple(blocks), counts)
+
+    def shifted(self) -> Partition:
+        """A grid's blocks without overlap, cut in the middle of these ones: where these have seams, those have none."""
+        assert self.cuts is not None
+        middles = []
+        for length, cuts in zip(self.shape, self.cuts, strict=True):
+            centers = [(low + high) // 2 for low, high in pairwise([0, *cuts, length])]
+            middles.append(sorted({c for c in centers if cuts and 0 < c < length}))
+        return Partition.at(self.shape, middles)
+
+    def even(self) -> Partition:
+        """A grid's blocks without their overlap."""
+        assert self.cuts is not None
+        return Partition.at(self.shape, self.cuts)
+
+    def alone(self) -> Partition:
+        """The same blocks, each with the full costs of its sites also where it overlaps others.
+
+        For methods that re-solve blocks while everything else is fixed.
+        """
+        if isinstance(self.counts, tuple):
+            return replace(self, counts=tuple(np.ones_like(count) for count in self.counts))
+        return replace(self, counts=np.ones_like(self.counts))
+
+    def apart(self, pairs: Pairs) -> list[list[int]]:
+        """The blocks in classes, such that no pair joins two blocks of a class."""
+        if self.cuts is not None and isinstance(pairs, GridPairs):
+            return self._apart_on_grid(self.cuts, pairs.reach)
+        return self._apart_on_graph(pairs)
+
+    def _apart_on_grid(self, cuts: tuple[tuple[int, ...], ...], reach: tuple[int, ...]) -> list[list[int]]:
+        """Along an axis, every m-th block, with m - 1 blocks between them at least as wide as the kernel reaches."""
+        classes: dict[tuple[int, ...], list[int]] = {}
+        layout = [len(places) + 1 for places in cuts]
+        every = []
+        for length, places, far in zip(self.shape, cuts, reach, strict=True):
+            narrowest = min(high - low for low, high in pairwise([0, *places, length]))
+            every.append(1 + math.ceil(far / narrowest))
+        for k, index in enumerate(np.ndindex(*layout)):
+            classes.setdefault(tuple(i % m for i, m in zip(index, every, strict=True)), []).append(k)
+        return list(classes.values())
+
+    def _apart_on_graph(self, pairs: Pairs) -> list[list[int]]:
+        """Greedily: each block joins the first class it has no pair with."""
+        first, second, _ = pairs.edges()
+        classes: list[tuple[npt.NDArray[np.bool_], list[int]]] = []
+        for k, block in enumerate(self.blocks):
+            held = np.zeros(self.shape, dtype=np.bool_)
+            held[block.where] = True
+            near = held.copy()
+            near[second[held[first]]] = True
+            near[first[held[second]]] = True
+            fitting = next((one for one in classes if not (one[0] & near).any()), None)
+            if fitting is None:
+                classes.append((held, [k]))
+            else:
+                fitting[0][held] = True
+                fitting[1].append(k)
+        return [members for _, members in classes]
 
     def counts_at(self, where: Index) -> Counts:
         """The counts at a place: a box of the grid, or sites of the graph."""

@@ -49,7 +49,7 @@ class BlockSolver(Protocol):
 class Worker(Protocol):
     """Something opened where its data is. A reply depends on the recipe and the message alone, never on history."""
 
-    def __call__(self, message: Any) -> Any: ...
+    def __call__(self, message: Any, /) -> Any: ...
 
 
 class Recipe(Protocol):
@@ -85,6 +85,7 @@ class Step:
     Attributes
     ----------
     round : number of rounds done, from 1.
+    sweep : 0, or the number of the sweep with which a method polishes its last round, whose other fields it repeats.
     energy : energy of this round's labels (the best of this round's roundings).
     labels : those labels; dropped from the trace that a Result keeps.
     disagreeing : sites on which some block differs from the consensus.
@@ -113,6 +114,7 @@ class Step:
     exact: bool = False
     rounding_error: float = 0.0
     stopped: str | None = None
+    sweep: int = 0
 
     @property
     def lagrangian(self) -> float | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ import numpy.typing as npt
 from dope.arrays import Labels, Sites
 from dope.errors import InputError
 from dope.methods.admm_block import BlockRecipe, Measure, Near, Seams, Solve, Solved, Survey, Values
+from dope.methods.sweeps import sweep
 from dope.protocols import Crew, Problem, Step
 
 
@@ -42,6 +43,7 @@ class Admm:
     eps : blocks agree when every |y_k - S_k y| <= eps sqrt(|block k|).
     patience : stop when the best labels have not improved for so many rounds; None to go on.
     penalty : "coupled" (sites where blocks meet) or "all" (every site, as in the paper).
+    sweeps : afterwards, so many sweeps over shifted blocks with their surroundings fixed; they never raise the energy.
     """
 
     mu0: float | Literal["auto"] = "auto"
@@ -50,14 +52,16 @@ class Admm:
     eps: float = 1e-3
     patience: int | None = 8
     penalty: Literal["coupled", "all"] = "coupled"
+    sweeps: int = 2
 
     def __post_init__(self) -> None:
         positive = {"mu0": self.mu0, "mu_fact": self.mu_fact, "rounds": self.rounds, "patience": self.patience}
         for name, value in positive.items():
             if value not in ("auto", None) and not 0 < float(value) < math.inf:
                 raise InputError(f"Admm: {name} is {value!r}; expected a positive number.")
-        if not 0 <= self.eps < math.inf:
-            raise InputError(f"Admm: eps is {self.eps!r}; expected a number of 0 or more.")
+        for name, value in {"eps": self.eps, "sweeps": self.sweeps}.items():
+            if not 0 <= value < math.inf:
+                raise InputError(f"Admm: {name} is {value!r}; expected a number of 0 or more.")
         if self.penalty not in ("coupled", "all"):
             raise InputError(f"Admm: penalty is {self.penalty!r}; expected 'coupled' or 'all'.")
 
@@ -67,7 +71,7 @@ class Admm:
 
         mu0 is an absolute number there, meant for unaries of a few units.
         """
-        return cls(mu0=mu0, mu_fact=mu_fact, rounds=rounds, eps=eps, patience=None, penalty="all")
+        return cls(mu0=mu0, mu_fact=mu_fact, rounds=rounds, eps=eps, patience=None, penalty="all", sweeps=0)
 
     def steps(self, problem: Problem) -> Generator[Step, None, None]:
         """One Step per round."""
@@ -76,8 +80,23 @@ class Admm:
             BlockRecipe(problem.energy, problem.partition, k, problem.solver)
             for k in range(len(problem.partition.blocks))
         ]
+        sweeps = self.sweeps if len(recipes) > 1 else 0
+        best = last = None
         with problem.executor.gather(recipes) as crew:
-            yield from self._rounds(problem, crew, begun)
+            for last in self._rounds(problem, crew, begun):
+                best = last if best is None or last.energy < best.energy else best
+                yield replace(last, stopped=None) if sweeps else last
+        assert best is not None and best.labels is not None and last is not None
+        for number, labels in enumerate(sweep(problem, best.labels, sweeps), start=1):
+            yield replace(
+                last,
+                round=last.round + number,
+                sweep=number,
+                energy=problem.energy(labels),
+                labels=labels,
+                seconds=time.perf_counter() - begun,
+                stopped=last.stopped if number == sweeps else None,
+            )
 
     def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
         consensus = _Consensus(problem, crew.ask([Survey()] * len(problem.partition.blocks)))

@@ -1,0 +1,80 @@
+"""Sweeps: re-solve block after block with the surroundings fixed, on blocks whose seams lie elsewhere.
+
+With the labels y outside block k fixed, the energy as a function of y_k is, up to a constant,
+
+    ( u_k + b_k )' y_k + y_k' L_k y_k,      b_ki = sum over j outside k of w_ij (1 - 2 y_j)
+
+A block adopts new labels only where they lower that, and blocks of one class share no pair, so the energy never rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dope.arrays import Labels
+from dope.energy import Energy, Share
+from dope.pairs import GraphPairs
+from dope.partition import Partition
+from dope.protocols import BlockSolver, Problem
+
+# On a graph no cut can be shifted: blocks that hold half as many sites again reach beyond the seams instead.
+GRAPH_GROWTH = 0.5
+
+
+def sweep(problem: Problem, labels: Labels, number: int) -> Iterator[Labels]:
+    """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns."""
+    for turn in range(number):
+        labels = _one_sweep(problem, _blocks(problem, shifted=turn % 2 == 0).alone(), labels)
+        yield labels
+
+
+def _blocks(problem: Problem, *, shifted: bool) -> Partition:
+    pairs, partition = problem.energy.pairs, problem.partition
+    if isinstance(pairs, GraphPairs):
+        return Partition.graph(pairs, len(partition.blocks), overlap=GRAPH_GROWTH) if shifted else partition
+    return partition.shifted() if shifted else partition.even()
+
+
+def _one_sweep(problem: Problem, partition: Partition, labels: Labels) -> Labels:
+    pairs, labels = problem.energy.pairs, labels.copy()
+    for members in partition.apart(pairs):
+        places = [partition.blocks[k].where for k in members]
+        recipes = [_FixedRecipe(problem.energy, partition, k, problem.solver) for k in members]
+        with problem.executor.gather(recipes) as crew:
+            solved = crew.ask([labels[pairs.around(where)] for where in places])  # type: ignore[arg-type]
+        for where, block_labels in zip(places, solved, strict=True):
+            labels[where] = block_labels
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class _FixedRecipe:
+    """How to open a block whose surroundings are fixed."""
+
+    energy: Energy
+    partition: Partition
+    k: int
+    solver: BlockSolver
+
+    def open(self) -> _FixedBlock:
+        return _FixedBlock(self.energy.share(self.partition, self.k), self.solver)
+
+
+class _FixedBlock:
+    """Answers the labels around it, and its own so far, with labels of its own that are no worse."""
+
+    def __init__(self, share: Share, solver: BlockSolver) -> None:
+        self._share = share
+        self._minimizer = solver.prepare(share.energy)
+
+    def __call__(self, around: Labels) -> Labels:
+        y = around.astype(np.float64)
+        old = around[self._share.coupling.inside]
+        # With 1/2 inside, A_k y is the sum over j outside of w_ij (1/2 - y_j): half of b_k.
+        y[self._share.coupling.inside] = 0.5
+        fixed = Energy(self._share.energy.unary + 2.0 * self._share.coupling.apply(y), self._share.energy.pairs)
+        new = self._minimizer.minimize(fixed.unary, start=old).labels
+        return new if fixed(new) < fixed(old) else old
