@@ -67,7 +67,7 @@ GridNetwork<Capacity, Word>::GridNetwork(const GridWeights& weights, double scal
     open_.resize(static_cast<std::size_t>(layout_.sites) * 2 * words_);
     arrange_rows();
     fill(weights, scale);
-    check_sums();
+    finish_sites();
 }
 
 template <class Capacity, class Word>
@@ -87,6 +87,7 @@ void GridNetwork<Capacity, Word>::arrange_rows() {
         row_of_.push_back(static_cast<std::uint32_t>(rows_.size() - 1));
     }
     row_of_.push_back(static_cast<std::uint32_t>(rows_.size()));
+    rows_.push_back({arcs_, 0, 0, 0, 0});
 }
 
 // Row by row and within a row offset by offset: the rows that an offset writes to stay in the
@@ -138,20 +139,32 @@ void GridNetwork<Capacity, Word>::fill_run(const GridWeights& weights, double sc
         const Site q = head(p, m);
         residual_[slot(p, m)] = value;
         residual_[slot(q, opposite(p, m))] = value;
-        insert(open_arcs<true>(p), m);
-        insert(open_arcs<false>(p), m);
-        insert(open_arcs<true>(q), opposite(p, m));
-        insert(open_arcs<false>(q), opposite(p, m));
+    }
+}
+
+// To begin with, an arc is open both ways or not at all.
+template <class Capacity, class Word>
+void GridNetwork<Capacity, Word>::note_open_arcs(Site v) {
+    for (std::size_t k = 0; k < words_; ++k) {
+        const auto first = static_cast<Arc>(k * kBits);
+        const Arc count = std::min(static_cast<Arc>(kBits), arcs_ - first);
+        std::uint64_t open = 0;
+        for (Arc m = 0; m < count; ++m) {
+            open |= static_cast<std::uint64_t>(residual(v, first + m) > 0) << m;
+        }
+        open_arcs<true>(v)[k] = static_cast<Word>(open);
+        open_arcs<false>(v)[k] = static_cast<Word>(open);
     }
 }
 
 template <class Capacity, class Word>
-void GridNetwork<Capacity, Word>::check_sums() {
+void GridNetwork<Capacity, Word>::finish_sites() {
     const Point strides = row_major_strides(layout_.shape);
     for_each_row([&](Site first, std::size_t callers, Site length) {
         for (Site t = 0; t < length; ++t) {
             std::int64_t sum = 0;
             for (Arc m = 0; m < arcs_; ++m) sum += residual(first + t, m);
+            note_open_arcs(first + t);
             if (sum <= greatest_sum_) continue;
             Point site;
             auto rest = static_cast<Index>(callers) + t;

@@ -89,15 +89,14 @@ class GridNetwork {
                 if (visit(static_cast<Arc>(std::countr_zero(open)))) return;
             }
         } else {
-            std::uint64_t behind = ~std::uint64_t{0};
-            std::size_t r = row_of_[static_cast<std::size_t>(from)];
-            if (r < rows_.size()) behind <<= from - rows_[r].first;
-            for (; r < rows_.size(); ++r) {
-                const KernelRow& row = rows_[r];
-                std::uint64_t open = set[row.word] >> row.shift & row.all & behind;
-                open &= match(marks.eight_from(v + row.step));
+            const KernelRow* row = &rows_[row_of_[static_cast<std::size_t>(from)]];
+            const KernelRow* const end = &rows_.back();
+            std::uint64_t behind = ~std::uint64_t{0} << (from - row->first);
+            for (; row != end; ++row) {
+                std::uint64_t open = set[row->word] >> row->shift & row->all & behind;
+                open &= match(marks.eight_from(v + row->step));
                 for (; open; open &= open - 1) {
-                    if (visit(row.first + static_cast<Arc>(std::countr_zero(open)))) return;
+                    if (visit(row->first + static_cast<Arc>(std::countr_zero(open)))) return;
                 }
                 behind = ~std::uint64_t{0};
             }
@@ -167,13 +166,14 @@ class GridNetwork {
     void fill(const GridWeights& weights, double scale);
     void fill_run(const GridWeights& weights, double scale, GridLayout::Used use,
                   const Point& first, Index length);
-    void check_sums();
+    void finish_sites();  // once the capacities are there
+    void note_open_arcs(Site v);
 
     GridLayout layout_;
     Arc arcs_;
     std::size_t words_;
-    std::vector<KernelRow> rows_;
-    std::vector<std::uint32_t> row_of_;  // per arc; one more for the end
+    std::vector<KernelRow> rows_;        // and one that ends them
+    std::vector<std::uint32_t> row_of_;  // per arc, and for the arc behind the last
     std::vector<Capacity> residual_;
     // Per site the set of arcs that can carry flow away from it, then of those that can carry flow
     // towards it: what a search looks at, without a look at the capacities of every neighbor.

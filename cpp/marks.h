@@ -2,7 +2,7 @@
 // neighbors, eight in a row at a time, in one 64-bit word. Whoever asks has to look again at those
 // left.
 //
-//     0 free     1 + depth % 63 source forest     65 + depth % 63 sink forest
+//     0 free     32 + depth % 32 source forest     64 + depth % 32 sink forest
 #pragma once
 
 #include <bit>
@@ -36,7 +36,7 @@ inline EightMarks not_zero(EightMarks bytes) { return bytes + kEach * 0x7F; }
 
 inline std::uint8_t mark(Level level) {
     if (level == 0) return 0;
-    return static_cast<std::uint8_t>(level > 0 ? 1 + level % 63 : 65 + -level % 63);
+    return static_cast<std::uint8_t>(level > 0 ? 32 | (level & 31) : 64 | (-level & 31));
 }
 
 // Sites at this level, and a few others.
@@ -53,8 +53,7 @@ class AtLevel {
 template <int side>
 struct OutsideOf {
     EightBits operator()(EightMarks marks) const {
-        const EightMarks in_sink = marks << 1;
-        return top_bits(side == kSource ? in_sink | ~not_zero(marks) : ~in_sink);
+        return top_bits(~(side == kSource ? marks << 2 : marks << 1));
     }
 };
 

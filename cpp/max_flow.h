@@ -313,9 +313,9 @@ class MaxFlow {
                       climb<kSink>(u, sink_path_)});
         network_.push(v, m, amount);
         send<kSource>(source_path_, amount);
-        adopt<kSource>();
+        if (!orphans_.empty()) adopt<kSource>();
         send<kSink>(sink_path_, amount);
-        adopt<kSink>();
+        if (!orphans_.empty()) adopt<kSink>();
         work_ += kWorkOfAugment;
     }
 

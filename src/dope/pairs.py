@@ -195,7 +195,8 @@ class GridPairs:
     def roughness(self, y: npt.NDArray[Any], within: Box | None = None) -> float:
         """The sum of w (y_p - y_q)^2 over the pairs whose first end p lies in `within` (default: all)."""
         total: list[float] = []
-        for box in strips(self.shape) if within is None else [within]:
+        for whole_box in strips(self.shape) if within is None else [within]:
+            box = self._varied(y, whole_box)
             for m, offset in enumerate(self.offsets.tolist()):
                 limits = [
                     (max(s.start, -o), min(s.stop, n - o)) for s, o, n in zip(box, offset, self.shape, strict=True)
@@ -213,6 +214,20 @@ class GridPairs:
                 change = tail[apart].astype(np.float64) - head[apart]
                 total.append(float((self.weights_at(m, tails) * change * change).sum()))
         return math.fsum(total)
+
+    def _varied(self, y: npt.NDArray[Any], box: Box) -> Box:
+        """The part of the box outside which y is constant as far as pairs reach: no pair there is apart."""
+        around = self.around(box)
+        seen = y[around]
+        odd = seen != seen[(0,) * seen.ndim]
+        narrower = []
+        for axis, (inner, outer, reach) in enumerate(zip(box, around, self.reach, strict=True)):
+            places = np.flatnonzero(odd.any(axis=tuple(a for a in range(odd.ndim) if a != axis)))
+            if not len(places):
+                return tuple(slice(s.start, s.start) for s in box)
+            low, high = outer.start + int(places[0]) - reach, outer.start + int(places[-1]) + 1 + reach
+            narrower.append(slice(max(inner.start, low), min(inner.stop, high)))
+        return tuple(narrower)
 
     def edges(self) -> tuple[Sites, Sites, npt.NDArray[np.float64]]:
         """All pairs as a list: first ends, second ends (flat indices) and weights. For small grids."""
