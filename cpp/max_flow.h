@@ -133,8 +133,13 @@ class MaxFlow {
     enum class State { kNew, kSolved, kInterrupted, kBroken };
 
     struct Forest {
-        Level depth = 1;             // of the frontier
-        Level most = 1;              // how deep a site may be: depth, or one more while growing
+        Level depth = 1;  // of the frontier
+        Level most = 1;   // how deep a site may be: depth, or one more while growing
+        // At depth 1 the frontier is simply all sites of that depth: they are the roots, often half
+        // of all sites, and listing them would take as much room as their levels.
+        bool listed() const { return depth > 1; }
+        bool closed() const { return listed() && frontier.empty(); }
+
         std::vector<Site> frontier;  // holds all unscanned sites at `depth`; some entries are stale
         std::vector<Site> next;      // the same for depth + 1
     };
@@ -154,7 +159,7 @@ class MaxFlow {
     }
     template <int side>
     bool closed() const {
-        return side == kSource ? source_.frontier.empty() : sink_.frontier.empty();
+        return side == kSource ? source_.closed() : sink_.closed();
     }
     // Equals no arc where v has no parent.
     Arc parent_arc(Site v) const { return static_cast<Arc>(at(parent_, v) & kArc); }
@@ -239,7 +244,7 @@ class MaxFlow {
     void plant(Site v) {
         set_level(v, side * forest<side>().depth);
         at(parent_, v) = kRoot;
-        forest<side>().frontier.push_back(v);
+        if (forest<side>().listed()) forest<side>().frontier.push_back(v);
     }
 
     template <int side>
@@ -268,6 +273,11 @@ class MaxFlow {
     void grow(const Poll& poll) {
         Forest& mine = forest<side>();
         mine.most = mine.depth + 1;
+        for (Site v = 0; !mine.listed() && v < network_.sites(); ++v) {
+            if (depth<side>(v) != mine.depth) continue;
+            pause(poll, 1);
+            scan<side>(v);
+        }
         for (std::size_t k = 0; k < mine.frontier.size(); ++k) {  // which may grow meanwhile
             pause(poll, 1);
             const Site v = mine.frontier[k];

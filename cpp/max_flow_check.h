@@ -56,7 +56,7 @@ void MaxFlow<Network>::check_forest() const {
         if (mine_v == 0) require_law(at(parent_, v) == kNone, "free sites have no parent", v);
         if (mine_v <= 0) return;
         require_law(mine_v <= mine.depth, "no site is deeper than the frontier", v);
-        if (mine_v == mine.depth) {
+        if (mine_v == mine.depth && mine.listed()) {
             require_law(listed[static_cast<std::size_t>(v)], "the frontier is listed", v);
         }
         if (root) {
