@@ -1,4 +1,4 @@
-// From weights to integer capacities, and the laws that they have to keep.
+// From weights to integer capacities, and what numbers have to be like to become integers.
 #pragma once
 
 #include <cmath>
@@ -13,6 +13,15 @@ inline void require_scale(double scale) {
     if (!(scale > 0.0 && std::isfinite(scale))) {
         throw std::invalid_argument("scale is " + std::to_string(scale) +
                                     ": expected a finite number above 0");
+    }
+}
+
+inline void require_numbers(const double* unary, std::size_t sites) {
+    for (std::size_t i = 0; i < sites; ++i) {
+        if (std::isnan(unary[i])) {
+            throw std::invalid_argument("unary is NaN at flat position " + std::to_string(i) +
+                                        ": expected numbers");
+        }
     }
 }
 

@@ -11,12 +11,9 @@
 #include <vector>
 
 #include "flow_types.h"
+#include "forest.h"
 
 namespace dope {
-
-// The signs of the two forests.
-inline constexpr int kSource = +1;
-inline constexpr int kSink = -1;
 
 // Eight marks, the first in the lowest byte.
 using EightMarks = std::uint64_t;

@@ -48,9 +48,9 @@ class Admm:
 
     mu0: float | Literal["auto"] = "auto"
     mu_fact: float = 1.2
-    rounds: int = 60
+    rounds: int = 24
     eps: float = 1e-3
-    patience: int | None = 8
+    patience: int | None = 4
     penalty: Literal["coupled", "all"] = "coupled"
     sweeps: int = 2
 
