@@ -13,12 +13,6 @@ Point minus(const Point& a, const Point& b) {
     return out;
 }
 
-Point plus(const Point& a, const Point& b) {
-    Point out = a;
-    for (std::size_t k = 0; k < a.size(); ++k) out[k] += b[k];
-    return out;
-}
-
 }  // namespace
 
 GridCoupling::GridCoupling(GridWeights weights, Box block, std::vector<std::vector<double>> counts)
@@ -49,22 +43,27 @@ bool GridCoupling::foreign(const Point& site, std::size_t axes) const {
 template <class Visit>
 void GridCoupling::for_each_coupled_run(const Point& step, Visit&& visit) const {
     const std::size_t last = region().size() - 1;
-    const Box tails = dope::tails(block_, region(), step);
-    const auto visit_part = [&](const Point& first, Index low, Index high) {
+    Point i(step.size());
+    Point j(step.size());
+    const auto visit_part = [&](Index low, Index high) {
         if (low >= high) return;
-        Point i = first;
         i[last] = low;
-        visit(i, plus(i, step), high - low);
+        j[last] = low + step[last];
+        visit(std::as_const(i), std::as_const(j), high - low);
     };
-    for_each_run(tails, [&](const Point& first, Index length) {
+    for_each_run(tails(block_, region(), step), [&](const Point& first, Index length) {
+        for (std::size_t a = 0; a < last; ++a) {
+            i[a] = first[a];
+            j[a] = first[a] + step[a];
+        }
         const Index low = first[last];
         const Index high = low + length;
-        if (foreign(plus(first, step), last)) {
-            visit_part(first, low, high);
+        if (foreign(j, last)) {
+            visit_part(low, high);
             return;
         }
         for (const Interval& seam : seams_) {
-            visit_part(first, std::max(low, seam.low - step[last]),
+            visit_part(std::max(low, seam.low - step[last]),
                        std::min(high, seam.high - step[last]));
         }
     });
@@ -95,6 +94,7 @@ template <class Visit>
 void GridCoupling::for_each_shared_run(Visit&& visit) const {
     const Point region_strides = row_major_strides(region());
     const Point block_strides = row_major_strides(block_shape_);
+    const Index corner = dot(block_.low, block_strides);
     std::array<double, kRun> weight;
     for (std::size_t m = 0; m < weights_.size(); ++m) {
         for (const bool forth : {true, false}) {
@@ -103,7 +103,7 @@ void GridCoupling::for_each_shared_run(Visit&& visit) const {
             for_each_coupled_run(step, [&](const Point& i, const Point& j, Index length) {
                 weights_.row(m, forth ? i : j, length, weight.data());
                 share(i, j, length, weight.data());
-                const Run run{dot(minus(i, block_.low), block_strides), dot(i, region_strides),
+                const Run run{dot(i, block_strides) - corner, dot(i, region_strides),
                               dot(j, region_strides), length};
                 visit(run, weight.data());
             });
@@ -140,9 +140,10 @@ void GridCoupling::strength(double* out) const {
 
 void GridCoupling::coupled(bool* out) const {
     const Point strides = row_major_strides(block_shape_);
+    const Index corner = dot(block_.low, strides);
     std::fill_n(out, volume(block_shape_), false);
     const auto mark = [&](const Point& i, const Point&, Index length) {
-        std::fill_n(out + dot(minus(i, block_.low), strides), length, true);
+        std::fill_n(out + (dot(i, strides) - corner), length, true);
     };
     const Point nowhere(region().size(), 0);
     for_each_coupled_run(nowhere, mark);  // sites of the block that other blocks hold too
