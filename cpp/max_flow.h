@@ -171,7 +171,7 @@ class MaxFlow {
 
     // Old forests help if few sites changed, and may be in the way if many did: with noise added to
     // one unary in 20, keeping them took 0.1 to 1.1 times as long as planting new ones; one in 5,
-    // 0.3 to 2.7; to all, 0.4 to 1.6 (2D and 3D, cases A1, C1 and C2 of the benchmarks).
+    // 0.3 to 2.7; to all, 0.4 to 1.7 (one run each on A1e, A1h, C1h and C2e).
     void prepare_forests(const double* unary) {
         constexpr std::size_t kFew = 4;  // one in so many
         std::size_t changed = 0;
