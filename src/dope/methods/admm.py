@@ -19,6 +19,7 @@ import math
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -101,12 +102,12 @@ class Admm:
     def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
         consensus = _Consensus(problem, crew.ask([Survey()] * len(problem.partition.blocks)))
         mu = consensus.first_mu(self.mu0)
-        previous: list[Labels] | list[None] = [None] * len(consensus.blocks)
+        previous: list[Labels] | list[None] = [None] * len(problem.partition.blocks)
         best, best_round, bound = math.inf, 0, None
         for number in range(1, self.rounds + 1):
             questions = [
-                Solve(consensus.near(k), block.a, mu, previous[k], self.penalty == "all")
-                for k, block in enumerate(consensus.blocks)
+                Solve(consensus.near(k, consensus.y), consensus.multiplier(k), mu, labels_before, self.penalty == "all")
+                for k, labels_before in enumerate(previous)
             ]
             solved: list[Solved] = crew.ask(questions)
             previous = labels = [one.answer.labels for one in solved]
@@ -147,18 +148,6 @@ class Admm:
         return None
 
 
-@dataclass(eq=False)
-class _Tie:
-    """A block as the coordinator sees it: where it meets the consensus, and its multiplier a_k."""
-
-    coupled: Sites
-    shell: Sites
-    known: npt.NDArray[np.bool_]
-    strength: Values
-    size: int
-    a: Values
-
-
 @dataclass(frozen=True)
 class _Update:
     """What one consensus update shows."""
@@ -172,66 +161,81 @@ class _Update:
 
 
 class _Consensus:
-    """y and a_k on the coupled sites, and the few equations that move them."""
+    """y and a_k on the coupled sites, and the few equations that move them.
+
+    What every block holds stands block after block in one array (`_of_block[k]` is the slice of block k): sums over
+    blocks then run in the same order whatever the executor, and at the speed of `bincount`.
+    """
 
     def __init__(self, problem: Problem, seams: Sequence[Seams]) -> None:
         self._problem = problem
-        self.sites: Sites = np.unique(np.concatenate([s.coupled for s in seams]))
-        self.blocks = [self._tie(s) for s in seams]
+        self._of_block = _slices([len(one.coupled) for one in seams])
+        self._shell_of_block = _slices([len(one.shell) for one in seams])
+        self._sizes = [one.size for one in seams]
+        self._strength = np.concatenate([one.strength for one in seams])
+        everywhere = np.concatenate([one.coupled for one in seams])
+        ordered = np.sort(everywhere)
+        self.sites: Sites = ordered[np.diff(ordered, prepend=-1) > 0]
+        self._coupled = np.searchsorted(self.sites, everywhere)
+        self._shell, self._known = self._find(np.concatenate([one.shell for one in seams]))
+        self._q = self._sum(self._coupled, np.ones(len(everywhere)))
         self.y: Values = np.full(len(self.sites), 0.5)
-        self._q = np.zeros(len(self.sites))
-        for block in self.blocks:
-            self._q[block.coupled] += 1
+        self.a: Values = np.zeros(len(everywhere))
         self._majority = np.zeros(len(self.sites), dtype=np.bool_)
 
-    def _tie(self, seams: Seams) -> _Tie:
-        shell = np.minimum(np.searchsorted(self.sites, seams.shell), max(0, len(self.sites) - 1))
-        known = self.sites[shell] == seams.shell if len(self.sites) else np.zeros(len(shell), dtype=np.bool_)
-        coupled = np.searchsorted(self.sites, seams.coupled)
-        return _Tie(coupled, shell[known], known, seams.strength, seams.size, np.zeros(len(coupled)))
+    def _find(self, sites: Sites) -> tuple[Sites, Labels]:
+        """Where these sites stand among the coupled ones, and which do; corners of a shell may be nobody's."""
+        places = np.searchsorted(self.sites, sites)
+        places[places == len(self.sites)] = 0
+        known = self.sites[places] == sites if len(self.sites) else np.zeros(len(sites), dtype=np.bool_)
+        return places, known
+
+    def _sum(self, places: Sites, values: npt.NDArray[Any]) -> Values:
+        """The sum of the values that fall on each coupled site."""
+        return np.bincount(places, values, minlength=len(self.sites)).astype(np.float64, copy=False)
 
     def first_mu(self, mu0: float | Literal["auto"]) -> float:
         if mu0 != "auto":
             return float(mu0)
-        strengths = np.concatenate([block.strength for block in self.blocks])
-        typical = float(np.median(strengths)) if len(strengths) else 0.0
+        typical = float(np.median(self._strength)) if len(self._strength) else 0.0
         return typical or float(np.median(np.abs(self._problem.energy.unary))) or 1.0
 
-    def near(self, k: int, values: npt.NDArray[Any] | None = None) -> Near:
-        """The consensus (or other values on its sites) around block k."""
-        values = self.y if values is None else values
-        block = self.blocks[k]
-        shell = np.zeros(len(block.known), dtype=values.dtype)
-        shell[block.known] = values[block.shell]
-        return Near(values[block.coupled], shell)
+    def multiplier(self, k: int) -> Values:
+        """a_k."""
+        return self.a[self._of_block[k]]
+
+    def near(self, k: int, values: npt.NDArray[Any]) -> Near:
+        """Values on the coupled sites, as seen from block k; 0 where its shell is nobody's neighbour."""
+        known, places = self._known[self._shell_of_block[k]], self._shell[self._shell_of_block[k]]
+        outside = np.zeros(len(known), dtype=values.dtype)
+        outside[known] = values[places[known]]
+        return Near(values[self._coupled[self._of_block[k]]], outside)
 
     def update(self, solved: Sequence[Solved], mu: float) -> _Update:
         """y <- Q^-1 sum_k [ S_k'(y_k + a_k) - A_k'y_k / mu ],   a_k <- a_k + y_k - S_k y."""
-        total, pulls, votes = (np.zeros(len(self.sites)) for _ in range(3))
-        for block, one in zip(self.blocks, solved, strict=True):
-            total[block.coupled] += one.coupled + block.a
-            pulls[block.coupled] += one.pull.coupled
-            pulls[block.shell] += one.pull.shell[block.known]
-            votes[block.coupled] += one.coupled
-        self.y = (total - pulls / mu) / self._q
+        own = np.concatenate([one.coupled for one in solved])
+        votes = self._sum(self._coupled, own)
+        known = self._known
+        pulls = self._sum(self._coupled, np.concatenate([one.pull.coupled for one in solved]))
+        pulls += self._sum(self._shell[known], np.concatenate([one.pull.shell for one in solved])[known])
+        self.y = (votes + self._sum(self._coupled, self.a) - pulls / mu) / self._q
         self._majority = votes > self._q / 2
-        rounded = self.y > 0.5
         apart = np.zeros(len(self.sites), dtype=np.bool_)
-        residuals, multipliers, squares = [], [], []
-        for block, one in zip(self.blocks, solved, strict=True):
-            difference = one.coupled - self.y[block.coupled]
-            apart[block.coupled[one.coupled != rounded[block.coupled]]] = True
-            square = float(difference @ difference)
-            residuals.append(math.sqrt(square))
-            squares.append(square)
-            multipliers.append(float(block.a @ difference))
-            block.a = block.a + difference
+        apart[self._coupled[own != (self.y > 0.5)[self._coupled]]] = True
+        difference = own - self.y[self._coupled]
+        # Sums and not BLAS products, whose last bits depend on the number of threads.
+        square = difference * difference
+        squares = [float(square[part].sum()) for part in self._of_block]
+        multipliers = mu * float((self.a * difference).sum())
+        self.a = self.a + difference
         return _Update(
-            residuals=residuals,
-            sizes=[block.size for block in self.blocks],
+            residuals=[math.sqrt(square) for square in squares],
+            sizes=self._sizes,
             disagreeing=int(apart.sum()),
-            shares=math.fsum([*(one.value for one in solved), float(self.y @ pulls), self._problem.energy.constant]),
-            multipliers=mu * math.fsum(multipliers),
+            shares=math.fsum(
+                [*(one.value for one in solved), float((self.y * pulls).sum()), self._problem.energy.constant]
+            ),
+            multipliers=multipliers,
             penalty=mu / 2 * math.fsum(squares),
         )
 
@@ -245,7 +249,7 @@ class _Consensus:
             roundings.append(self._majority)
         candidates = [relaxed, *roundings]
         questions = [
-            Measure(labels[k], tuple(self.near(k, values) for values in candidates)) for k in range(len(self.blocks))
+            Measure(labels_k, tuple(self.near(k, values) for values in candidates)) for k, labels_k in enumerate(labels)
         ]
         parts = crew.ask(questions)
         constant = self._problem.energy.constant
@@ -267,3 +271,9 @@ class _Consensus:
         if any(bound is None for bound in bounds):
             return None
         return math.fsum([self._problem.energy.constant, *(b for b in bounds if b is not None)])
+
+
+def _slices(lengths: Sequence[int]) -> list[slice]:
+    """Slices of these lengths, one after the other."""
+    ends = np.cumsum([0, *lengths]).tolist()
+    return [slice(low, high) for low, high in pairwise(ends)]
