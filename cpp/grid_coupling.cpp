@@ -13,6 +13,15 @@ Point minus(const Point& a, const Point& b) {
     return out;
 }
 
+// From the first t in [0, length) that is `worth` it to behind the last; empty if none is.
+template <class Worth>
+Interval between(Index length, Worth&& worth) {
+    Interval part{0, length};
+    while (part.low < part.high && !worth(part.low)) ++part.low;
+    while (part.low < part.high && !worth(part.high - 1)) --part.high;
+    return part;
+}
+
 }  // namespace
 
 GridCoupling::GridCoupling(GridWeights weights, Box block, std::vector<std::vector<double>> counts)
@@ -90,21 +99,31 @@ void GridCoupling::share(const Point& i, const Point& j, Index length, double* w
     }
 }
 
-template <class Visit>
-void GridCoupling::for_each_shared_run(Visit&& visit) const {
+template <class Wanted, class Visit>
+void GridCoupling::for_each_shared_run(Wanted&& wanted, Visit&& visit) const {
     const Point region_strides = row_major_strides(region());
     const Point block_strides = row_major_strides(block_shape_);
     const Index corner = dot(block_.low, block_strides);
     std::array<double, kRun> weight;
+    Point tail;
+    Point head;
     for (std::size_t m = 0; m < weights_.size(); ++m) {
         for (const bool forth : {true, false}) {
             const Point& offset = weights_.offsets()[m];
             const Point step = forth ? offset : minus(Point(offset.size(), 0), offset);
             for_each_coupled_run(step, [&](const Point& i, const Point& j, Index length) {
-                weights_.row(m, forth ? i : j, length, weight.data());
-                share(i, j, length, weight.data());
-                const Run run{dot(i, block_strides) - corner, dot(i, region_strides),
-                              dot(j, region_strides), length};
+                Run run{dot(i, block_strides) - corner, dot(i, region_strides),
+                        dot(j, region_strides), length};
+                const Interval part = wanted(run);
+                if (part.low >= part.high) return;
+                run = {run.i_in_block + part.low, run.i + part.low, run.j + part.low,
+                       part.high - part.low};
+                tail = i;
+                head = j;
+                tail.back() += part.low;
+                head.back() += part.low;
+                weights_.row(m, forth ? tail : head, run.length, weight.data());
+                share(tail, head, run.length, weight.data());
                 visit(run, weight.data());
             });
         }
@@ -113,7 +132,11 @@ void GridCoupling::for_each_shared_run(Visit&& visit) const {
 
 void GridCoupling::apply(const double* y, double* out) const {
     std::fill_n(out, volume(block_shape_), 0.0);
-    for_each_shared_run([&](const Run& run, const double* weight) {
+    // Away from the borders of objects blocks agree and y is constant: nothing to weigh there.
+    const auto varies = [&](const Run& run) {
+        return between(run.length, [&](Index t) { return y[run.i + t] != y[run.j + t]; });
+    };
+    for_each_shared_run(varies, [&](const Run& run, const double* weight) {
         for (Index t = 0; t < run.length; ++t) {
             out[run.i_in_block + t] += weight[t] * (y[run.i + t] - y[run.j + t]);
         }
@@ -122,7 +145,10 @@ void GridCoupling::apply(const double* y, double* out) const {
 
 void GridCoupling::transpose(const bool* labels, double* out) const {
     std::fill_n(out, volume(region()), 0.0);
-    for_each_shared_run([&](const Run& run, const double* weight) {
+    const auto labeled = [&](const Run& run) {
+        return between(run.length, [&](Index t) { return labels[run.i_in_block + t]; });
+    };
+    for_each_shared_run(labeled, [&](const Run& run, const double* weight) {
         for (Index t = 0; t < run.length; ++t) {
             const double amount = labels[run.i_in_block + t] ? weight[t] : 0.0;
             out[run.i + t] += amount;
@@ -133,7 +159,8 @@ void GridCoupling::transpose(const bool* labels, double* out) const {
 
 void GridCoupling::strength(double* out) const {
     std::fill_n(out, volume(block_shape_), 0.0);
-    for_each_shared_run([&](const Run& run, const double* weight) {
+    const auto always = [](const Run& run) { return Interval{0, run.length}; };
+    for_each_shared_run(always, [&](const Run& run, const double* weight) {
         for (Index t = 0; t < run.length; ++t) out[run.i_in_block + t] += std::abs(weight[t]);
     });
 }

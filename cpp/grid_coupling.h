@@ -13,6 +13,12 @@
 
 namespace dope {
 
+// Coordinates along one axis, or places in a run.
+struct Interval {
+    Index low;
+    Index high;
+};
+
 class GridCoupling {
   public:
     // `weights` are those of the region, which holds the block and all neighbors of its sites;
@@ -28,12 +34,6 @@ class GridCoupling {
     void coupled(bool* out) const;  // block: q_i > 1, or some neighbor has c_ij != 0
 
   private:
-    // Coordinates along one axis.
-    struct Interval {
-        Index low;
-        Index high;
-    };
-
     // Where a run of arcs i -> j begins in arrays of the block and of the region.
     struct Run {
         Index i_in_block;
@@ -50,9 +50,10 @@ class GridCoupling {
     template <class Visit>
     void for_each_coupled_run(const Point& step, Visit&& visit) const;
 
-    // visit(run, w_ij c_ij / q_i) for these runs, over all neighbors.
-    template <class Visit>
-    void for_each_shared_run(Visit&& visit) const;
+    // visit(run, w_ij c_ij / q_i) for these runs, over all neighbors; `wanted(run)` says for which
+    // part of the run the weights are worth computing.
+    template <class Wanted, class Visit>
+    void for_each_shared_run(Wanted&& wanted, Visit&& visit) const;
 
     GridWeights weights_;
     Box block_;

@@ -49,7 +49,7 @@ class Admm:
 
     mu0: float | Literal["auto"] = "auto"
     mu_fact: float = 1.2
-    rounds: int = 24
+    rounds: int = 10
     eps: float = 1e-3
     patience: int | None = 4
     penalty: Literal["coupled", "all"] = "coupled"
@@ -218,7 +218,10 @@ class _Consensus:
         known = self._known
         pulls = self._sum(self._coupled, np.concatenate([one.pull.coupled for one in solved]))
         pulls += self._sum(self._shell[known], np.concatenate([one.pull.shell for one in solved])[known])
-        self.y = (votes + self._sum(self._coupled, self.a) - pulls / mu) / self._q
+        y = (votes + self._sum(self._coupled, self.a) - pulls / mu) / self._q
+        # Where blocks agree y is 0 or 1 but for the last bits; without those, no weight need be computed there.
+        whole = np.rint(y)
+        self.y = np.where(np.abs(y - whole) < 1e-12, whole, y)
         self._majority = votes > self._q / 2
         apart = np.zeros(len(self.sites), dtype=np.bool_)
         apart[self._coupled[own != (self.y > 0.5)[self._coupled]]] = True
@@ -241,13 +244,10 @@ class _Consensus:
 
     def measure(self, crew: Crew, labels: list[Labels]) -> tuple[Labels, float, float]:
         """The better of both roundings with its energy, and the energy of the relaxed y."""
-        whole_numbers = np.rint(self.y)
-        # Where blocks agree y is 0 or 1 up to float noise, and noise would make every pair there count as apart.
-        relaxed = np.where(np.abs(self.y - whole_numbers) < 1e-9, whole_numbers, self.y)
         roundings = [self.y > 0.5]
         if not np.array_equal(roundings[0], self._majority):
             roundings.append(self._majority)
-        candidates = [relaxed, *roundings]
+        candidates = [self.y, *roundings]
         questions = [
             Measure(labels_k, tuple(self.near(k, values) for values in candidates)) for k, labels_k in enumerate(labels)
         ]
