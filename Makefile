@@ -37,6 +37,7 @@ test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further t
 
 soak: $(VENV)/.with-test ## run the tests that look for rare failures for minutes
 	$(BIN)/python -m pytest -m soak
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/test_laws.py tests/test_admm.py tests/test_core_flow.py
 
 ctest: $(VENV)/.tools ## run the C++ tests under the address and undefined-behaviour sanitizers
 	PATH="$$PWD/$(BIN):$$PATH" && \

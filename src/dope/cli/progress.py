@@ -10,7 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from dope.protocols import Step
 
-_COLUMNS = "{:>6}  {:>16}  {:>12}  {:>10}  {:>8}"
+_COLUMNS = "{:>8}  {:>16}  {:>12}  {:>10}  {:>8}"
 
 
 @contextmanager
@@ -44,10 +44,12 @@ class _Lines:
         if not self._begun:
             self._write(_COLUMNS.format("round", "energy", "disagreeing", "residual", "seconds"), "bold")
             self._begun = True
-        residual = "-" if step.residual is None else f"{step.residual:.3g}"
-        self._write(
-            _COLUMNS.format(step.round, f"{step.energy:,.1f}", f"{step.disagreeing:,}", residual, f"{step.seconds:.1f}")
-        )
+        if step.sweep:
+            name, disagreeing, residual = f"sweep {step.sweep}", "-", "-"
+        else:
+            name, disagreeing = str(step.round), f"{step.disagreeing:,}"
+            residual = "-" if step.residual is None else f"{step.residual:.3g}"
+        self._write(_COLUMNS.format(name, f"{step.energy:,.1f}", disagreeing, residual, f"{step.seconds:.1f}"))
 
     def _write(self, line: str, style: str | None = None) -> None:
         self._console.print(line, style=style, highlight=False, soft_wrap=True)

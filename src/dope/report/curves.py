@@ -48,8 +48,9 @@ def convergence(steps: Sequence[Step]) -> NDArray[np.uint8]:
     canvas = FigureCanvasAgg(figure)
     left, middle, right = figure.subplots(1, 3)
     _energies(left, steps)
-    _falling(middle, steps, [step.residual for step in steps], "largest residual of a block")
-    _falling(right, steps, [step.disagreeing for step in steps], "disagreeing sites")
+    rounds = [step for step in steps if not step.sweep]
+    _falling(middle, rounds, [step.residual for step in rounds], "largest residual of a block")
+    _falling(right, rounds, [step.disagreeing for step in rounds], "disagreeing sites")
     for axes in (left, middle, right):
         axes.set_xlabel("round")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
