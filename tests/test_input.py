@@ -1,5 +1,7 @@
 """Bad input gets an error that names the value, what was expected and what to do."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -132,6 +134,44 @@ def test_cuts_must_rise():
         Partition.at((10,), [[5, 5]])
     with pytest.raises(InputError, match="one list per axis"):
         Partition.at((10, 10), [[5]])
+
+
+def test_masked_arrays_and_integers_that_float64_rounds_are_refused():
+    masked = np.ma.MaskedArray(GRID, mask=GRID == 0)
+    with pytest.raises(InputError, match="masked"):
+        Energy.grid(masked)
+    with pytest.raises(InputError, match="masked"):
+        Energy.grid(GRID, features=masked)
+    with pytest.raises(InputError, match=r"2\^53"):
+        Energy.grid(np.array([2**60, 1]))
+
+
+def test_partition_of_a_graph_does_not_fit_a_grid():
+    graph = Energy.graph(np.zeros(6), [[0, 1]], [1.0])
+    with pytest.raises(InputError, match="graph"):
+        dope.minimize(Energy.grid(np.zeros(6)), blocks=Partition.graph(graph.pairs, 2))
+    with pytest.raises(InputError, match="graph"):
+        dope.minimize(graph, blocks=Partition.grid((6,), 2))
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-12, 1.0, 1e12, 1e300])
+@pytest.mark.parametrize("strength", [1e-300, 1e-12, 1.0, 1e12, 1e300])
+def test_costs_of_any_size_are_solved(size, strength):
+    unary = size * np.array([[-1.0, 0.5, 2.0], [-0.3, -0.4, 1.0]])
+    energy = Energy.grid(unary, lam=strength)
+    best = min(energy(np.array(y).reshape(2, 3)) for y in itertools.product([0, 1], repeat=6))
+    for blocks in (1, 2):
+        result = dope.minimize(energy, blocks=blocks)
+        assert result.lower_bound <= best + result.rounding_error
+        assert result.energy >= best
+    whole = dope.minimize(energy, blocks=1)
+    assert whole.exact
+    assert whole.energy <= best + whole.rounding_error + 1e-9 * abs(best)
+
+
+def test_weights_that_add_up_beyond_float64_are_refused():
+    with pytest.raises(InputError, match="scale the costs down"):
+        Energy.grid(GRID, lam=1e308)
 
 
 def test_arrays_are_never_written_to():

@@ -9,6 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import cast
 
+import numpy as np
+
 from dope.arrays import Labels
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
@@ -140,18 +142,19 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
             if best is None or step.energy < best.energy:
                 best = step
             stopped = step.stopped or stopped
-            if watch is not None and watch(step) is True and step.stopped is None:
+            if watch is not None and _is_true(watch(step)) and step.stopped is None:
                 stopped = "cancelled"
                 break
     if best is None or best.labels is None:
         raise DopeError("the method ended without labels; it must yield at least one Step that has them.")
     energy = problem.energy(best.labels)
-    bounds = [step.lower_bound for step in trace if step.lower_bound is not None]
+    bound = max((step.lower_bound for step in trace if step.lower_bound is not None), default=None)
+    exact = best.exact or (bound is not None and best.rounding_error == 0.0 and energy <= bound)
     return Result(
         labels=best.labels,
         energy=energy,
-        lower_bound=energy if best.exact else min(energy, max(bounds)) if bounds else None,
-        exact=best.exact,
+        lower_bound=energy if exact else min(energy, bound) if bound is not None else None,
+        exact=exact,
         rounding_error=best.rounding_error,
         stopped=stopped,
         trace=tuple(trace),
@@ -159,10 +162,17 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
     )
 
 
+def _is_true(answer: object) -> bool:
+    """True itself: a watcher that happens to return something else does not mean to cancel."""
+    return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
 def _partition(energy: Energy, blocks: int | Sequence[int] | Partition | None, overlap: float | int) -> Partition:
     if isinstance(blocks, Partition):
         if blocks.shape != energy.shape:
             raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
+        if (blocks.cuts is None) != isinstance(energy.pairs, GraphPairs):
+            raise InputError("the partition is of a graph and the energy of a grid, or the other way round.")
         return blocks
     number = _automatic_blocks(energy) if blocks is None else blocks
     if isinstance(energy.pairs, GraphPairs):

@@ -22,12 +22,23 @@ Index = tuple[slice, ...] | Sites
 
 def as_reals(name: str, values: npt.ArrayLike) -> Reals:
     """`values` as float32 or float64, unchanged where it is one of them already."""
+    array = as_numbers(name, values)
+    if array.dtype in REAL_TYPES:
+        return array
+    exact = 2**53
+    if array.dtype.kind in "iu" and array.size and (array.max() > exact or array.min() < -exact):
+        raise InputError(f"{name} holds integers beyond 2^53, which float64 rounds; scale them down first.")
+    return array.astype(np.float64)
+
+
+def as_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """`values` as an array of real numbers of whatever type they have."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InputError(f"{name} is a masked array with masked sites; fill them first, e.g. {name}.filled(0).")
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} has dtype {array.dtype}; expected real numbers. Convert it to float first.")
-    if array.dtype in REAL_TYPES:
-        return array
-    return array.astype(np.float64)
+    return array
 
 
 def check_finite(name: str, array: Reals) -> None:

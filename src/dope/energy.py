@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Index, Reals, as_labels, as_reals, check_finite
+from dope.arrays import Index, Reals, as_labels, as_numbers, as_reals, check_finite
 from dope.coupling import Coupling, GraphCoupling, GridCoupling
 from dope.errors import InputError
 from dope.pairs import (
@@ -46,6 +46,10 @@ class Energy:
     unary: Reals
     pairs: Pairs
     constant: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.pairs.strength):
+            raise InputError("the weights of a site's pairs add up beyond float64; scale the costs down first.")
 
     @classmethod
     def grid(
@@ -216,9 +220,7 @@ def _contrast_pairs(
     features: npt.ArrayLike,
     beta: float | None,
 ) -> GridPairs:
-    pixels = np.asarray(features)
-    if pixels.dtype.kind not in "fiub":
-        raise InputError(f"features have dtype {pixels.dtype}; expected real numbers.")
+    pixels = as_numbers("features", features)
     if pixels.shape == shape:
         pixels = pixels[..., None]
     if pixels.shape[:-1] != shape or not pixels.shape[-1]:

@@ -65,7 +65,8 @@ def _exact(energy: Energy, bits: int | None) -> FixedPoint | None:
 
 def _finest(energy: Energy, bits: int) -> FixedPoint:
     strength = energy.pairs.strength or float(abs(energy.unary).max()) or 1.0
-    scale = 2.0 ** math.floor(math.log2(ROOM[bits] / strength))
+    # A finer unit than 2^-900 would push costs of order one out of float64.
+    scale = 2.0 ** min(900, math.floor(math.log2(ROOM[bits]) - math.log2(strength)))
     while not _fits(energy, scale, bits):
         scale /= 2
     return FixedPoint(scale, bits, (energy.unary.size + energy.pairs.number) / scale)

@@ -95,6 +95,7 @@ class Step:
     relaxed_energy : energy of the relaxed consensus y.
     shares, multipliers, penalty : terms of the augmented Lagrangian, sum_k of E_k(y_k, y), of mu a_k'(y_k - S_k y)
         and of mu/2 |y_k - S_k y|^2, with y of this round and a_k of the round before.
+    exact, rounding_error : whether the labels are a minimum of the integer energy, and what rounding can cost.
     stopped : why the method ends here, None while it goes on.
     """
 
