@@ -147,6 +147,13 @@ def test_sweeps_never_raise_the_energy(solver, energy, data):
         assert after <= before + 1e-9 * (1 + abs(before))
 
 
+@pytest.mark.parametrize("blocks", [4, 100, 400])
+def test_blocks_of_a_pixel_do_no_worse_than_constant_labels(blocks):
+    unary = np.random.default_rng(0).normal(size=(20, 20))
+    result = dope.minimize(Energy.grid(unary), blocks=blocks)
+    assert result.energy <= min(0.0, unary.sum()) + 1e-9
+
+
 @given(energies(most=30), st.data())
 def test_blocks_of_a_class_share_no_pair(energy, data):
     overlapping = data.draw(partitions(energy))

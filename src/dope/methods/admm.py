@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Labels, Sites
+from dope.energy import Energy
 from dope.errors import InputError
 from dope.methods.admm_block import BlockRecipe, Measure, Near, Seams, Solve, Solved, Survey, Values
 from dope.methods.sweeps import sweep
@@ -88,7 +89,8 @@ class Admm:
                 best = last if best is None or last.energy < best.energy else best
                 yield replace(last, stopped=None) if sweeps else last
         assert best is not None and best.labels is not None and last is not None
-        for number, labels in enumerate(sweep(problem, best.labels, sweeps), start=1):
+        start = _better_of(best, problem.energy)
+        for number, labels in enumerate(sweep(problem, start, sweeps), start=1):
             yield replace(
                 last,
                 round=last.round + number,
@@ -271,6 +273,15 @@ class _Consensus:
         if any(bound is None for bound in bounds):
             return None
         return math.fsum([self._problem.energy.constant, *(b for b in bounds if b is not None)])
+
+
+def _better_of(best: Step, energy: Energy) -> Labels:
+    """The labels of a step, or constant ones where those cost less: small blocks and strong pairs can do that badly."""
+    assert best.labels is not None
+    price = float(energy.unary.sum(dtype=np.float64))
+    if energy.constant + min(0.0, price) < best.energy:
+        return np.full(energy.shape, price < 0.0)
+    return best.labels
 
 
 def _slices(lengths: Sequence[int]) -> list[slice]:
