@@ -133,7 +133,7 @@ class GridPairs:
     @property
     def strength(self) -> float:
         """An upper bound of the sum of |weight| over the pairs of any one site."""
-        return 2.0 * sum(np.abs(self.bounds).max(axis=1, initial=0.0).tolist())
+        return 2.0 * float(sum(np.abs(self.bounds).max(axis=1, initial=0.0).tolist()))
 
     @property
     def largest(self) -> float:
