@@ -14,6 +14,8 @@ Reals = npt.NDArray[np.floating[Any]]
 """Real costs or relaxed labels, float32 or float64."""
 Labels = npt.NDArray[np.bool_]
 """True = 1 = foreground."""
+FOREGROUND, BACKGROUND = 1, 2
+"""How strokes are marked in an array of seeds; 0 where there is none."""
 Sites = npt.NDArray[np.int64]
 """Flat indices of sites."""
 Index = tuple[slice, ...] | Sites

@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from dope.arrays import BACKGROUND, FOREGROUND
 from dope.errors import InputError
 from dope.io.images import read_image
 
 Seeds = NDArray[np.int8]
 Stroke = list[tuple[float, float]]
 
-FOREGROUND = 1
-BACKGROUND = 2
 _KINDS = {"fg": FOREGROUND, "bg": BACKGROUND}
 _DEFAULT_RADIUS = 5.0
 _MOST_BYTES = 64 << 20

@@ -21,11 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import Reals, as_reals
+from dope.arrays import BACKGROUND, FOREGROUND, Reals, as_reals
 from dope.errors import InputError
-
-FOREGROUND = 1
-BACKGROUND = 2
 
 # Enough for stable clusters, and k-means over so many colours takes a fraction of a second.
 _FITTED_PIXELS = 50_000

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dope.arrays import BACKGROUND, FOREGROUND
 from dope.errors import InputError
 
 Canvas = NDArray[np.float32]  # (height, width, 3), 0 to 255
 
 _OUTLINE = (255, 214, 10)
-_FOREGROUND = (48, 209, 88)
-_BACKGROUND = (255, 69, 58)
+_GREEN = (48, 209, 88)
+_RED = (255, 69, 58)
 _SHADE = (24, 32, 58)
 _BLOCK_TINTS = ((86, 180, 233), (230, 159, 0), (0, 158, 115), (204, 121, 167))  # Okabe and Ito
 _DOUBLY_HELD = (255, 255, 255)
@@ -47,7 +48,7 @@ def overlay(
     _paint(canvas, _thickened(_edges(inside > 0.5), 1 + _stroke(canvas)), _OUTLINE)
     if seeds is not None:
         seeds = _checked("seeds", seeds, shown.shape[:2])
-        for label, color in ((1, _FOREGROUND), (2, _BACKGROUND)):
+        for label, color in ((FOREGROUND, _GREEN), (BACKGROUND, _RED)):
             _paint(canvas, _shrunk(seeds == label, step) * 0.85, color)
     return _picture(canvas)
 
