@@ -233,16 +233,36 @@ def table(records: list[Record]) -> str:
             *(_cells(paper, "gap dice rounds seconds peak")),
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    for method in METHODS:
-        those = [r for r in newest.values() if r["method"] == method]
-        if those:
-            lines.append("")
-            lines.append(
-                f"{method}: {len(those)} cases, largest gap {max(r['gap_percent'] for r in those):.4f} %, "
-                f"smallest Dice {min(r['dice'] for r in those):.4f}, "
-                f"largest peak {max(r['peak_bytes'] or 0 for r in those) / 1e9:.2f} GB"
-            )
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *_summary(list(newest.values()))])
+
+
+def _summary(records: list[Record]) -> list[str]:
+    """The same over all photos: a row per method, kernel and overlap."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        if record["method"] != EXACT:
+            groups.setdefault((record["method"], record["kernel"], record["overlap"]), []).append(record)
+    lines = [
+        "| method | kernel | overlap | photos | gap %, mean | median | worst | worst Dice | s per MP | bytes per site |",
+        "|---|" + "---:|" * 9,
+    ]
+    for (method, kernel, overlap), those in sorted(groups.items()):
+        gaps = [r["gap_percent"] for r in those]
+        sites = sum(r["sites"] for r in those)
+        cells = [
+            f"`{'Admm()' if method == 'admm' else 'Admm.paper()'}`",
+            f"{kernel}x{kernel}",
+            f"{overlap:g}",
+            str(len(those)),
+            f"{np.mean(gaps):.4f}",
+            f"{np.median(gaps):.4f}",
+            f"{max(gaps):.4f}",
+            f"{min(r['dice'] for r in those):.4f}",
+            f"{1e6 * sum(r['seconds'] for r in those) / sites:.2f}",
+            f"{sum(r['peak_bytes'] or 0 for r in those) / sites:.0f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
 def _cells(record: Record | None, names: str) -> list[str]:

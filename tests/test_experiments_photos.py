@@ -55,7 +55,7 @@ def test_cases_are_run_once_and_tabled(run, tmp_path):
     if not lines[0]["commit"].endswith("-dirty"):  # others may save a file in between
         assert second.stdout == ""
     shown = run("--table").stdout
-    assert "| a | 0.0 | 3x3 | 4 | 0.25 |" in shown and "admm: 1 cases" in shown
+    assert "| a | 0.0 | 3x3 | 4 | 0.25 |" in shown and "| `Admm()` | 3x3 | 0.25 | 1 |" in shown
 
 
 def test_without_data_it_says_what_is_missing(run):
