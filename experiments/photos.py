@@ -243,7 +243,7 @@ def _summary(records: list[Record]) -> list[str]:
         if record["method"] != EXACT:
             groups.setdefault((record["method"], record["kernel"], record["overlap"]), []).append(record)
     lines = [
-        "| method | kernel | overlap | photos | gap %, mean | median | worst | worst Dice | s per MP | bytes per site |",
+        "| method | kernel | overlap | photos | gap %, mean | median | worst | worst Dice | s per MP | bytes/site |",
         "|---|" + "---:|" * 9,
     ]
     for (method, kernel, overlap), those in sorted(groups.items()):
