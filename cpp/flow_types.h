@@ -45,9 +45,9 @@ struct Width<std::int32_t> {
 template <>
 struct Width<std::int64_t> {
     using Excess = std::int64_t;
-    // Far below 2^62: doubles still hold these integers, and 2^21 of them, exactly.
-    static constexpr std::int64_t kMostCapacity = (std::int64_t{1} << 40) - 1;
-    static constexpr std::int64_t kMostSum = (std::int64_t{1} << 40) - 1;
+    // Doubles hold these integers exactly, and int64 the sum over the widest kernel, 2^15 arcs.
+    static constexpr std::int64_t kMostCapacity = (std::int64_t{1} << 48) - 1;
+    static constexpr std::int64_t kMostSum = (std::int64_t{1} << 48) - 1;
 };
 
 // Asked now and then during long work; true means: stop.

@@ -284,7 +284,7 @@ def chain(weight, sites=3):
         (16384.0, 1.0, 16, "more than 16383"),
         (2.0**30, 1.0, 32, "greatest capacity in 32 bits"),
         (2.0**29, 1.0, 32, r"capacities of site \(1\) add up to 1073741824"),
-        (2.0**39, 1.0, 64, r"site \(1\) add up"),
+        (2.0**47, 1.0, 64, r"site \(1\) add up"),
         (1.0, 0.0, 32, "scale is 0"),
         (1.0, math.nan, 32, "scale is nan"),
         (1.0, 1.0, 8, "expected 16, 32 or 64"),

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from dope.arrays import Labels
+from dope.arrays import Labels, as_labels
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
@@ -25,6 +25,7 @@ from dope.solvers import Icm, MaxFlow
 # needs no more than WHOLE_BYTES is best left in one block. Neither depends on the machine: results must not.
 BLOCK_BYTES = 64 << 20
 WHOLE_BYTES = 512 << 20
+SMALL_PAIRS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class Result:
     ----------
     labels : bool array shaped like the unary, True = foreground.
     energy : their energy, recomputed from the labels; constant included.
-    lower_bound : no labels have less energy than this (up to `rounding_error`); None where no bound is known.
+    lower_bound : no labels have less energy than this; None where no bound is known.
     exact : whether the labels are a minimum of the integer energy that was solved.
     rounding_error : how far rounding costs to integers can put that minimum above the energy's own; 0 for integers.
     stopped : why it stopped: "agreed", "stalled", "round limit" or "cancelled".
@@ -122,10 +123,18 @@ def minimize(
     """
     if not isinstance(energy, Energy):
         raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
+    for name, plug_in, ability in (
+        ("method", method, "steps"),
+        ("solver", solver, "prepare"),
+        ("executor", executor, "gather"),
+        ("watch", watch, "__call__"),
+    ):
+        if plug_in is not None and (isinstance(plug_in, type) or not hasattr(plug_in, ability)):
+            raise InputError(f"{name} is {plug_in!r}; expected an object with {ability}, or None.")
     problem = Problem(
         energy=energy,
         partition=_partition(energy, blocks, overlap),
-        solver=solver or (MaxFlow() if energy.submodular else Icm()),
+        solver=solver or _automatic_solver(energy),
         executor=executor or Threads(),
     )
     return _result(problem, (method or Admm()).steps(problem), watch)
@@ -139,6 +148,8 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
     with closing(steps):
         for step in steps:
             trace.append(replace(step, labels=None))
+            if step.labels is not None:
+                step.labels.flags.writeable = False  # a watcher may look, and keep them, but not change them
             if best is None or step.energy < best.energy:
                 best = step
             stopped = step.stopped or stopped
@@ -147,19 +158,25 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
                 break
     if best is None or best.labels is None:
         raise DopeError("the method ended without labels; it must yield at least one Step that has them.")
-    energy = problem.energy(best.labels)
+    labels = as_labels(best.labels, problem.energy.shape).copy()
+    energy = problem.energy(labels)
     bound = max((step.lower_bound for step in trace if step.lower_bound is not None), default=None)
     exact = best.exact or (bound is not None and best.rounding_error == 0.0 and energy <= bound)
     return Result(
-        labels=best.labels,
+        labels=labels,
         energy=energy,
-        lower_bound=energy if exact else min(energy, bound) if bound is not None else None,
+        lower_bound=_lower_bound(energy, energy if exact else bound, best.rounding_error),
         exact=exact,
         rounding_error=best.rounding_error,
         stopped=stopped,
         trace=tuple(trace),
         partition=problem.partition,
     )
+
+
+def _lower_bound(energy: float, bound: float | None, rounding_error: float) -> float | None:
+    """A bound of the energy itself: that of the integer energy, less what rounding can make of it."""
+    return None if bound is None else min(energy, bound - rounding_error)
 
 
 def _is_true(answer: object) -> bool:
@@ -173,11 +190,20 @@ def _partition(energy: Energy, blocks: int | Sequence[int] | Partition | None, o
             raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
         if (blocks.cuts is None) != isinstance(energy.pairs, GraphPairs):
             raise InputError("the partition is of a graph and the energy of a grid, or the other way round.")
+        if overlap:
+            raise InputError(f"overlap is {overlap!r} beside a Partition, which has its own; leave overlap out.")
         return blocks
     number = _automatic_blocks(energy) if blocks is None else blocks
     if isinstance(energy.pairs, GraphPairs):
         return Partition.graph(energy.pairs, cast("int", number), overlap=overlap)
     return Partition.grid(energy.shape, number, overlap=overlap)
+
+
+def _automatic_solver(energy: Energy) -> BlockSolver:
+    """Max-flow where it applies; a small problem can afford capacities so wide that rounding does not show."""
+    if not energy.submodular:
+        return Icm()
+    return MaxFlow(bits=64) if energy.pairs.number <= SMALL_PAIRS else MaxFlow()
 
 
 def _automatic_blocks(energy: Energy) -> int:

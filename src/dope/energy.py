@@ -138,13 +138,21 @@ class Energy:
             raise InputError(f"tables have shape {tabled.shape}; expected one 2x2 table per edge, ({number}, 2, 2).")
         check_finite("costs", prices)
         check_finite("tables", tabled)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls._reduced(prices.astype(np.float64), found, tabled, number)
+
+    @classmethod
+    def _reduced(cls, prices: Reals, found: npt.NDArray[Any], tabled: Reals, number: int) -> Energy:
         curl = tabled[:, 0, 0] - tabled[:, 0, 1] - tabled[:, 1, 0] + tabled[:, 1, 1]
+        check_finite("tables add up to a weight that", curl)
         pairs = graph_pairs(len(prices), found, -curl / 2)
-        unary = prices[:, 1].astype(np.float64) - prices[:, 0]
+        unary = prices[:, 1] - prices[:, 0]
         if number:
             unary += np.bincount(found[:, 0], tabled[:, 1, 0] - tabled[:, 0, 0] + curl / 2, minlength=len(prices))
             unary += np.bincount(found[:, 1], tabled[:, 0, 1] - tabled[:, 0, 0] + curl / 2, minlength=len(prices))
-        constant = math.fsum(prices[:, 0].tolist()) + math.fsum(tabled[:, 0, 0].tolist())
+        constant = float(prices[:, 0].sum() + tabled[:, 0, 0].sum())
+        check_finite("costs and tables add up to a unary that", unary)
+        check_finite("costs and tables add up to a constant that", np.array([constant]))
         return cls(unary, pairs, constant)
 
     @property
@@ -239,7 +247,7 @@ def _contrast_pairs(
 def _weighted_pairs(shape: tuple[int, ...], offsets: npt.NDArray[np.int64], lam: float, weights: Any) -> GridPairs:
     if weights is None:
         weights = 1.0
-    if np.ndim(weights) == 0:
+    if not hasattr(weights, "__len__") or getattr(weights, "ndim", 1) == 0:
         weights = [weights] * len(offsets)
     if len(weights) != len(offsets):
         raise InputError(f"weights has {len(weights)} entries; expected one per half-offset, {len(offsets)}.")

@@ -19,12 +19,13 @@ from dope.energy import Energy
 from dope.errors import InputError
 
 # What the capacities of one site, and its own unary, may add up to: half of what the excess (int32, int32, int64)
-# holds, as a warm start can move an excess by twice that. 2^40 keeps the flow through 2^22 sites within int64.
-ROOM = {16: 2.0**30, 32: 2.0**30, 64: 2.0**40}
+# holds, as a warm start can move an excess by twice that. With 2^48 even the widest kernel's sum fits int64.
+ROOM = {16: 2.0**30, 32: 2.0**30, 64: 2.0**48 - 1}
 # A residual reaches twice its capacity.
-LARGEST = {16: 2.0**14 - 1, 32: 2.0**30, 64: 2.0**40}
-# Costs that are no binary fractions are counted in capacities of this many bits unless the caller asks otherwise.
-DEFAULT_BITS = 32
+LARGEST = {16: 2.0**14 - 1, 32: 2.0**30, 64: 2.0**48 - 1}
+# Costs that are no binary fractions are counted in capacities of 32 bits unless the caller asks otherwise, or unless
+# rounding could then cost more than this fraction of all unaries together: a few huge weights do that.
+TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,11 @@ class FixedPoint:
         if bits not in (None, *ROOM):
             raise InputError(f"bits is {bits}; expected 16, 32 or 64.")
         exact = _exact(energy, bits) if whole else None
-        return exact or _finest(energy, bits or DEFAULT_BITS)
+        if exact is not None:
+            return exact
+        rounded = _finest(energy, bits or 32)
+        too_coarse = rounded.error > TOLERANCE * float(abs(energy.unary).sum(dtype=float))
+        return _finest(energy, 64) if bits is None and too_coarse else rounded
 
 
 def _exact(energy: Energy, bits: int | None) -> FixedPoint | None:

@@ -30,6 +30,9 @@ Kernel = int | Sequence[Any] | npt.NDArray[np.integer[Any]]
 
 Box = tuple[slice, ...]
 
+# Further than any image goes, and far from where int64 ends.
+MOST_REACH = 1 << 31
+
 # Sites per strip when an energy is evaluated with NumPy: temporaries then stay in the second-level cache.
 STRIP_SITES = 1 << 17
 
@@ -70,6 +73,8 @@ def _listed_offsets(kernel: Any, dimensions: int) -> Sites:
             f"kernel has shape {found.shape} and dtype {found.dtype}; expected an odd size, or half-offsets as "
             f"integers of shape (number, {dimensions})."
         )
+    if found.max() > MOST_REACH or found.min() < -MOST_REACH:
+        raise InputError(f"kernel reaches {found.min()} to {found.max()} sites; expected at most {MOST_REACH}.")
     offsets = found.astype(np.int64)
     seen: set[tuple[int, ...]] = set()
     for offset in map(tuple, offsets.tolist()):
@@ -394,6 +399,8 @@ def mean_contrast_beta(features: npt.NDArray[Any], offsets: Sites) -> float:
     if not math.isfinite(widest):
         raise InputError("features differ by more than a float64 can square; scale them down first.")
     unit = math.ldexp(1.0, math.frexp(widest)[1] - 40)
+    if unit == 0.0:
+        return 0.0  # differences that float64 cannot square are none
     shape = features.shape[:-1]
     total = pairs = 0
     for box in strips(shape):

@@ -8,6 +8,7 @@ On a graph a block is a sorted list of sites.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -85,6 +86,8 @@ class Partition:
         The built-in cut halves the sites again and again in breadth-first order from a far corner: sizes differ by
         one at most. `metis=True` uses METIS (the extra `metis`), which cuts fewer pairs.
         """
+        if not isinstance(pairs, GraphPairs):
+            raise InputError(f"pairs is a {type(pairs).__name__}; expected the pairs of a graph, energy.pairs.")
         if isinstance(blocks, bool) or not isinstance(blocks, (int, np.integer)):
             raise InputError(f"blocks is {blocks!r}; expected a number of blocks on a graph.")
         if not 1 <= blocks <= pairs.sites:
@@ -213,7 +216,10 @@ class _Axis:
 
     @classmethod
     def cut(cls, length: int, cuts: Sequence[int], overlap: float | int) -> _Axis:
-        edges = [0, *(int(c) for c in cuts), length]
+        try:
+            edges = [0, *(operator.index(c) for c in cuts), length]
+        except TypeError:
+            raise InputError(f"cuts of an axis are {cuts!r}; expected a list of whole numbers.") from None
         if any(low >= high for low, high in pairwise(edges)):
             raise InputError(f"cuts {list(cuts)} of an axis of {length} sites; expected rising numbers inside it.")
         fraction = _checked_overlap(overlap)
@@ -233,7 +239,10 @@ class _Axis:
 
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    lengths = tuple(int(n) for n in shape)
+    try:
+        lengths = tuple(operator.index(n) for n in shape)
+    except TypeError:
+        raise InputError(f"shape is {shape!r}; expected a whole number of sites per axis.") from None
     if not lengths or any(n < 1 for n in lengths):
         raise InputError(f"shape is {tuple(shape)}; expected at least one site along every axis.")
     return lengths
@@ -256,7 +265,7 @@ def _layout(shape: tuple[int, ...], blocks: int | Sequence[int]) -> tuple[int, .
     if isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool):
         return _least_seam(shape, int(blocks))
     try:
-        layout = tuple(int(k) for k in blocks)  # type: ignore[union-attr]
+        layout = tuple(operator.index(k) for k in blocks)  # type: ignore[union-attr]
     except (TypeError, ValueError):
         raise InputError(f"blocks is {blocks!r}; expected a number, or a number per axis.") from None
     if len(layout) != len(shape) or any(k < 1 for k in layout):
@@ -287,10 +296,10 @@ def _factorisations(number: int, factors: int) -> Iterator[tuple[int, ...]]:
     if factors == 1:
         yield (number,)
         return
-    for first in range(1, number + 1):
-        if number % first == 0:
-            for rest in _factorisations(number // first, factors - 1):
-                yield (first, *rest)
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    for first in sorted({*small, *(number // d for d in small)}):
+        for rest in _factorisations(number // first, factors - 1):
+            yield (first, *rest)
 
 
 def _seam(shape: tuple[int, ...], layout: tuple[int, ...]) -> int:

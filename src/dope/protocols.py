@@ -10,8 +10,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
+import numpy as np
+
 from dope.arrays import Labels, Reals
 from dope.energy import Energy
+from dope.errors import InputError
 from dope.partition import Partition
 
 
@@ -30,11 +33,26 @@ class Answer:
     rounding_error: float = 0.0
 
 
+def checked_answer(answer: Answer, shape: tuple[int, ...]) -> Answer:
+    """The answer of somebody's solver, if its labels are what they must be."""
+    labels = getattr(answer, "labels", None)
+    if not isinstance(labels, np.ndarray) or labels.dtype != np.bool_ or labels.shape != shape:
+        found = (
+            f"{labels.dtype} labels of shape {labels.shape}" if isinstance(labels, np.ndarray) else repr(answer)[:80]
+        )
+        raise InputError(f"a solver answered with {found}; expected Answer(labels) with bool labels of shape {shape}.")
+    return answer
+
+
 class Minimizer(Protocol):
     """One energy, ready to be minimized again and again as its unary term moves."""
 
     def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
-        """Labels for these pairs with this unary. The answer depends on `unary` and `start` alone."""
+        """Labels (bool, shaped like the unary) for these pairs with this unary.
+
+        The unary may be of any real numbers, also where the one that `prepare` saw held integers. `start` are labels
+        to begin with, for solvers that can use them. The answer depends on `unary` and `start` alone.
+        """
         ...
 
 

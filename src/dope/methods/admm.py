@@ -57,13 +57,17 @@ class Admm:
     sweeps: int = 2
 
     def __post_init__(self) -> None:
-        positive = {"mu0": self.mu0, "mu_fact": self.mu_fact, "rounds": self.rounds, "patience": self.patience}
-        for name, value in positive.items():
-            if value not in ("auto", None) and not 0 < float(value) < math.inf:
-                raise InputError(f"Admm: {name} is {value!r}; expected a positive number.")
-        for name, value in {"eps": self.eps, "sweeps": self.sweeps}.items():
-            if not 0 <= value < math.inf:
-                raise InputError(f"Admm: {name} is {value!r}; expected a number of 0 or more.")
+        if self.mu0 != "auto" and not (_is_number(self.mu0) and 0 < self.mu0 < math.inf):
+            raise InputError(f"Admm: mu0 is {self.mu0!r}; expected a positive number or 'auto'.")
+        if not (_is_number(self.mu_fact) and 0 < self.mu_fact < math.inf):
+            raise InputError(f"Admm: mu_fact is {self.mu_fact!r}; expected a positive number.")
+        if not (_is_number(self.eps) and 0 <= self.eps < math.inf):
+            raise InputError(f"Admm: eps is {self.eps!r}; expected a number of 0 or more.")
+        for name, value, least in (("rounds", self.rounds, 1), ("sweeps", self.sweeps, 0)):
+            if not _is_whole(value) or value < least:
+                raise InputError(f"Admm: {name} is {value!r}; expected a whole number of {least} or more.")
+        if self.patience is not None and (not _is_whole(self.patience) or self.patience < 1):
+            raise InputError(f"Admm: patience is {self.patience!r}; expected a whole number of rounds, or None.")
         if self.penalty not in ("coupled", "all"):
             raise InputError(f"Admm: penalty is {self.penalty!r}; expected 'coupled' or 'all'.")
 
@@ -273,6 +277,14 @@ class _Consensus:
         if any(bound is None for bound in bounds):
             return None
         return math.fsum([self._problem.energy.constant, *(b for b in bounds if b is not None)])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _better_of(best: Step, energy: Energy) -> Labels:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dope.arrays import Index, Labels, Sites
 from dope.energy import Energy
 from dope.partition import Partition
-from dope.protocols import Answer, BlockSolver
+from dope.protocols import Answer, BlockSolver, checked_answer
 
 Values = npt.NDArray[np.float64]
 
@@ -135,7 +135,7 @@ class OpenedBlock:
             frozen.flat[self._coupled] = 0.0
             unary += frozen
         unary.flat[self._coupled] += ask.mu * (ask.a - ask.y.coupled + 0.5)
-        answer = self._minimizer.minimize(unary, start=ask.previous)
+        answer = checked_answer(self._minimizer.minimize(unary, start=ask.previous), unary.shape)
         if self._last is not None and np.array_equal(self._last.answer.labels, answer.labels):
             return replace(self._last, answer=answer)
         pull = self._coupling.transpose(answer.labels).ravel()

@@ -18,7 +18,7 @@ from dope.arrays import Labels
 from dope.energy import Energy, Share
 from dope.pairs import GraphPairs
 from dope.partition import Partition
-from dope.protocols import BlockSolver, Problem
+from dope.protocols import BlockSolver, Problem, checked_answer
 
 # On a graph no cut can be shifted: blocks that hold half as many sites again reach beyond the seams instead.
 GRAPH_GROWTH = 0.5
@@ -76,5 +76,5 @@ class _FixedBlock:
         # With 1/2 inside, A_k y is the sum over j outside of w_ij (1/2 - y_j): half of b_k.
         y[self._share.coupling.inside] = 0.5
         fixed = Energy(self._share.energy.unary + 2.0 * self._share.coupling.apply(y), self._share.energy.pairs)
-        new = self._minimizer.minimize(fixed.unary, start=old).labels
+        new = checked_answer(self._minimizer.minimize(fixed.unary, start=old), old.shape).labels
         return new if fixed(new) < fixed(old) else old
