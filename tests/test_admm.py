@@ -200,7 +200,20 @@ def test_zero_weights_and_zero_unaries_do_not_trip_the_automatic_penalty():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"mu0": 0.0}, {"mu0": -1.0}, {"mu_fact": 0.0}, {"rounds": 0}, {"eps": -1.0}, {"penalty": "some"}, {"patience": 0}],
+    [
+        {"mu0": 0.0},
+        {"mu0": -1.0},
+        {"mu_fact": 0.0},
+        {"rounds": 0},
+        {"eps": -1.0},
+        {"penalty": "some"},
+        {"patience": 0},
+        {"mu0": "x"},
+        {"mu_fact": None},
+        {"rounds": 2.5},
+        {"sweeps": "a"},
+        {"eps": None},
+    ],
 )
 def test_bad_settings_are_refused(settings):
     with pytest.raises(InputError, match=next(iter(settings))):

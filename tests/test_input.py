@@ -169,6 +169,77 @@ def test_costs_of_any_size_are_solved(size, strength):
     assert whole.energy <= best + whole.rounding_error + 1e-9 * abs(best)
 
 
+def test_one_huge_weight_does_not_drown_the_others():
+    unary = np.random.default_rng(0).normal(size=(64, 64))
+    weights = [np.full((64, 64), 0.4), np.full((64, 64), 0.4)]
+    capped = [weights[0].copy(), weights[1]]
+    weights[0][10, 10], capped[0][10, 10] = 1e9, 100.0
+    kernel = [(0, 1), (1, 0)]
+    expected = dope.minimize(Energy.grid(unary, kernel=kernel, weights=capped), blocks=1)
+    for solver in (None, MaxFlow()):
+        result = dope.minimize(Energy.grid(unary, kernel=kernel, weights=weights), blocks=1, solver=solver)
+        assert result.energy == pytest.approx(expected.energy, abs=0.1)
+        assert result.lower_bound <= expected.energy
+
+
+def test_large_integers_are_solved_as_they_are():
+    result = dope.minimize(Energy.grid(np.array([-1, -1, -1, 2]), lam=2**45))
+    assert (result.energy, result.exact, result.rounding_error, result.gap) == (-1.0, True, 0.0, 0.0)
+
+
+def test_tables_that_overflow_are_refused():
+    with pytest.raises(InputError, match="finite"):
+        Energy.from_tables([[-1.7e308, 1.7e308], [0, 0]], [[0, 1]], [[[0, 1], [1, 0]]])
+
+
+def test_numbers_and_arrays_mix_as_weights():
+    rng = np.random.default_rng(3)
+    field = rng.uniform(0, 2, (6, 7))
+    mixed = Energy.grid(rng.normal(size=(6, 7)), weights=[1, field, 2.0, 1])
+    same = Energy.grid(mixed.unary, weights=[np.full((6, 7), 1.0), field, np.full((6, 7), 2.0), np.ones((6, 7))])
+    np.testing.assert_array_equal(dope.minimize(mixed).labels, dope.minimize(same).labels)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"solver": "maxflow"},
+        {"solver": MaxFlow},
+        {"method": "admm"},
+        {"executor": 4},
+        {"watch": "x"},
+        {"blocks": (2.7, 2)},
+        {"overlap": 0.1, "blocks": Partition.grid((4, 5), 2)},
+    ],
+)
+def test_what_is_no_plug_in_is_refused(arguments):
+    with pytest.raises(InputError, match=next(iter(arguments))):
+        dope.minimize(Energy.grid(GRID), **arguments)
+
+
+@pytest.mark.parametrize("labels", [np.zeros((4, 5), int), np.zeros((2, 2), bool), None])
+def test_a_solver_that_answers_nonsense_is_told(labels):
+    class Nonsense:
+        def prepare(self, energy):
+            del energy
+            return self
+
+        def minimize(self, unary, *, start=None):
+            del unary, start
+            return dope.Answer(labels)
+
+    with pytest.raises(InputError, match="a solver answered"):
+        dope.minimize(Energy.grid(GRID), solver=Nonsense())
+
+
+def test_a_watcher_cannot_change_the_result():
+    def spoil(step):
+        step.labels[...] = True
+
+    with pytest.raises(ValueError, match="read-only"):
+        dope.minimize(Energy.grid(GRID + 1), watch=spoil)
+
+
 def test_weights_that_add_up_beyond_float64_are_refused():
     with pytest.raises(InputError, match="scale the costs down"):
         Energy.grid(GRID, lam=1e308)
