@@ -148,6 +148,14 @@ def test_transposing_the_picture_transposes_the_smallest_minimiser(solver, grid)
 
 
 @pytest.mark.parametrize("solver", EXACT, ids=str)
+@given(energy=energies(most=10, integers=True))
+def test_swapping_the_labels_turns_the_smallest_minimiser_into_the_largest(solver, energy):
+    _, _, largest = brute_force(energy.unary, edge_weight_matrix(energy))
+    swapped = dope.minimize(Energy(-energy.unary, energy.pairs), solver=solver, blocks=1)
+    np.testing.assert_array_equal(~swapped.labels.ravel(), largest)
+
+
+@pytest.mark.parametrize("solver", EXACT, ids=str)
 @given(grid=grids(), power=st.sampled_from([-3, 2, 7]))
 def test_scaling_costs_by_a_power_of_two_changes_nothing(solver, grid, power):
     _, unary, arguments = grid
