@@ -107,6 +107,16 @@ class Contiguous {
     Array array_;
 };
 
+// A NumPy array of this shape that owns this memory.
+template <class T>
+nb::ndarray<nb::numpy, T> array_owning(std::unique_ptr<T[]> memory, const Point& shape) {
+    std::vector<std::size_t> extents(shape.begin(), shape.end());
+    T* start = memory.get();
+    const nb::capsule owner(memory.release(),
+                            [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    return nb::ndarray<nb::numpy, T>(start, extents.size(), extents.data(), owner);
+}
+
 // A new NumPy array of this shape; `fill(T*)` writes it without the GIL.
 template <class T, class Fill>
 nb::ndarray<nb::numpy, T> fresh_array(const Point& shape, Fill&& fill) {
@@ -115,11 +125,7 @@ nb::ndarray<nb::numpy, T> fresh_array(const Point& shape, Fill&& fill) {
         const nb::gil_scoped_release release;
         fill(memory.get());
     }
-    std::vector<std::size_t> extents(shape.begin(), shape.end());
-    T* start = memory.get();
-    const nb::capsule owner(memory.release(),
-                            [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return nb::ndarray<nb::numpy, T>(start, extents.size(), extents.data(), owner);
+    return array_owning(std::move(memory), shape);
 }
 
 inline Point point_from(const nb::sequence& numbers) {

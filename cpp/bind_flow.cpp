@@ -1,3 +1,6 @@
+#include <nanobind/stl/unique_ptr.h>
+
+#include <atomic>
 #include <chrono>
 
 #include "bind.h"
@@ -7,11 +10,35 @@ namespace dope {
 
 namespace {
 
-// Lets Python see Ctrl-C during long work; true if there was one. Looks at the clock first, since
-// taking the GIL from many threads all the time would hold them up.
+// Work in the threads that entered one of these stops soon after cancel(), from whichever thread.
+class Cancel {
+  public:
+    void cancel() { cancelled_ = true; }
+    bool cancelled() const { return cancelled_; }
+    void enter() { entered().push_back(this); }
+    static void leave() { entered().pop_back(); }
+
+    static bool here() {
+        for (const Cancel* cancel : entered()) {
+            if (cancel->cancelled()) return true;
+        }
+        return false;
+    }
+
+  private:
+    static std::vector<const Cancel*>& entered() {
+        thread_local std::vector<const Cancel*> list;
+        return list;
+    }
+    std::atomic<bool> cancelled_{false};
+};
+
+// Lets Python see Ctrl-C during long work; true if there was one, or a cancel(). Looks at the clock
+// before it takes the GIL, since taking it from many threads all the time would hold them up.
 class SignalPoll {
   public:
     bool operator()() {
+        if (Cancel::here()) return true;
         constexpr auto kBetween = std::chrono::milliseconds(50);
         const auto now = std::chrono::steady_clock::now();
         if (now - last_ < kBetween) return false;
@@ -24,20 +51,19 @@ class SignalPoll {
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-template <class AnyFlow>
-void minimize(AnyFlow& flow, nb::handle unary, const Point& shape) {
-    const Contiguous<double> values(unary, shape, "unary", "float64");
+// The class of what is raised after cancel().
+nb::handle cancelled_error;
+
+// work(poll) without the GIL.
+template <class Work>
+auto at_work(Work&& work) {
     try {
         const nb::gil_scoped_release release;
-        flow.minimize(values.data(), SignalPoll());
+        return work(Poll(SignalPoll()));
     } catch (const Interrupted&) {
+        if (!PyErr_Occurred()) PyErr_SetString(cancelled_error.ptr(), "cancelled");
         throw nb::python_error();
     }
-}
-
-template <class AnyFlow>
-nb::ndarray<nb::numpy, bool> labels(AnyFlow& flow, bool largest, const Point& shape) {
-    return fresh_array<bool>(shape, [&](bool* out) { flow.labels(largest, out); });
 }
 
 // What both flows have in common.
@@ -45,11 +71,34 @@ template <class AnyFlow, class Shape>
 void bind_common(nb::class_<AnyFlow>& flow, Shape shape) {
     flow.def(
             "minimize",
-            [shape](AnyFlow& self, const nb::object& unary) { minimize(self, unary, shape(self)); },
+            [shape](AnyFlow& self, const nb::object& unary) {
+                const Contiguous<double> values(unary, shape(self), "unary", "float64");
+                at_work([&](const Poll& poll) { self.minimize(values.data(), poll); });
+            },
             nb::arg("unary"), "Minimize with this unary, going on from the flow of the last call.")
         .def(
+            "change",
+            [](AnyFlow& self, const nb::object& sites, const nb::object& unary) {
+                const AnyArray found = array_from(sites, "sites");
+                const Index count = found.ndim() == 1 ? static_cast<Index>(found.shape(0)) : 0;
+                const Contiguous<std::int64_t> places(sites, {count}, "sites", "int64");
+                const Contiguous<double> values(unary, {count}, "unary", "float64");
+                at_work([&](const Poll& poll) {
+                    self.change(places.data(), values.data(), static_cast<std::size_t>(count),
+                                poll);
+                });
+            },
+            nb::arg("sites"), nb::arg("unary"),
+            "Minimize again where only the unary of these sites (flat positions) has changed, to "
+            "these values; the work is in proportion to the change.")
+        .def(
             "labels",
-            [shape](AnyFlow& self, bool largest) { return labels(self, largest, shape(self)); },
+            [shape](AnyFlow& self, bool largest) {
+                const Point extents = shape(self);
+                auto out = std::make_unique<bool[]>(static_cast<std::size_t>(volume(extents)));
+                at_work([&](const Poll& poll) { self.labels(largest, out.get(), poll); });
+                return array_owning(std::move(out), extents);
+            },
             nb::arg("largest") = false, "The minimizer with the fewest True, or with the most.")
         .def("value", &AnyFlow::value, nb::call_guard<nb::gil_scoped_release>(), "The minimum.")
         .def("check", &AnyFlow::check, nb::call_guard<nb::gil_scoped_release>(),
@@ -57,39 +106,90 @@ void bind_common(nb::class_<AnyFlow>& flow, Shape shape) {
         .def_prop_ro("bytes", &AnyFlow::bytes, "Bytes held, without the lists of work at hand.");
 }
 
+// One array per field.
+nb::tuple crossing_arrays(const std::vector<Crossing>& crossings) {
+    const auto column = [&](std::int64_t Crossing::* field) {
+        return fresh_array<std::int64_t>({static_cast<Index>(crossings.size())},
+                                         [&](std::int64_t* out) {
+                                             for (const Crossing& c : crossings) *out++ = c.*field;
+                                         });
+    };
+    return nb::make_tuple(column(&Crossing::below), column(&Crossing::above),
+                          column(&Crossing::upward), column(&Crossing::downward));
+}
+
 }  // namespace
 
 void bind_flow(nb::module_& m) {
+    nb::class_<Cancel>(m, "Cancel",
+                       "Work of the core in `with cancel:` stops soon after `cancel.cancel()`.")
+        .def(nb::init<>())
+        .def("cancel", &Cancel::cancel, "Stop the work, from whichever thread.")
+        .def_prop_ro("cancelled", &Cancel::cancelled)
+        .def(
+            "__enter__",
+            [](Cancel& self) -> Cancel& {
+                self.enter();
+                return self;
+            },
+            nb::rv_policy::reference)
+        .def("__exit__", [](Cancel&, const nb::args&) { Cancel::leave(); });
+    cancelled_error = nb::handle(PyErr_NewExceptionWithDoc(
+        "dope._core.Cancelled", "Raised by work that was cancelled.", nullptr, nullptr));
+    m.attr("Cancelled") = nb::borrow(cancelled_error);
+
     nb::class_<GridFlow> grid(m, "GridFlow",
                               "Minimum cuts on a grid, each going on from the last.");
-    grid.def(nb::init<const GridWeights&, double, int>(), nb::arg("weights"), nb::arg("scale"),
-             nb::arg("bits"), nb::call_guard<nb::gil_scoped_release>());
+    grid.def(
+        nb::new_([](const GridWeights& weights, double scale, int bits) {
+            return at_work([&](const Poll& poll) { return grid_flow(weights, scale, bits, poll); });
+        }),
+        nb::arg("weights"), nb::arg("scale"), nb::arg("bits"));
     bind_common(grid, [](const GridFlow& flow) { return flow.shape(); });
-    grid.def_static(
-        "bytes_needed",
-        [](const nb::sequence& shape, const nb::object& offsets, int bits) {
-            const Point extents = grid_shape(shape);
-            return GridFlow::bytes_needed(extents, offsets_from(offsets, extents.size()), bits);
-        },
-        nb::arg("shape"), nb::arg("offsets"), nb::arg("bits"), "What `bytes` will be.");
+    grid.def(
+            "refill",
+            [](GridFlow& self, const GridWeights& weights, double scale) {
+                at_work([&](const Poll& poll) { self.refill(weights, scale, poll); });
+            },
+            nb::arg("weights"), nb::arg("scale"),
+            "As if new, for other weights on the same grid and kernel, in the memory it holds.")
+        .def(
+            "crossings",
+            [](const GridFlow& self, Index axis, Index at) {
+                const auto axes = static_cast<Index>(self.shape().size());
+                if (axis < 0 || axis >= axes) {
+                    throw std::invalid_argument("axis is " + std::to_string(axis) +
+                                                ": expected 0 to " + std::to_string(axes - 1));
+                }
+                return crossing_arrays(self.crossings(static_cast<std::size_t>(axis), at));
+            },
+            nb::arg("axis"), nb::arg("at"),
+            "The pairs of sites on both sides of the face where the coordinate on `axis` becomes "
+            "`at`: (sites below, sites above, residual capacities upward, downward).")
+        .def_static(
+            "bytes_needed",
+            [](const nb::sequence& shape, const nb::object& offsets, int bits) {
+                const Point extents = grid_shape(shape);
+                return grid_flow_bytes(extents, offsets_from(offsets, extents.size()), bits);
+            },
+            nb::arg("shape"), nb::arg("offsets"), nb::arg("bits"), "What `bytes` will be.");
 
     nb::class_<GraphFlow> graph(m, "GraphFlow",
                                 "Minimum cuts on a sparse graph, each going on from the last.");
-    graph.def(
-        "__init__",
-        [](GraphFlow* self, std::int64_t sites, const nb::object& edges, const nb::object& weights,
-           double scale, int bits) {
-            const AnyArray found = array_from(edges, "edges");
-            const Index pairs = found.ndim() == 2 ? static_cast<Index>(found.shape(0)) : 0;
-            const Contiguous<std::int64_t> ends(edges, {pairs, 2}, "edges", "int64");
-            const Contiguous<double> values(weights, {pairs}, "weights", "float64");
-            const nb::gil_scoped_release release;
-            new (self) GraphFlow(sites, ends.data(), values.data(), static_cast<std::size_t>(pairs),
-                                 scale, bits);
-        },
-        nb::arg("sites"), nb::arg("edges"), nb::arg("weights"), nb::arg("scale"), nb::arg("bits"));
+    graph.def(nb::new_([](std::int64_t sites, const nb::object& edges, const nb::object& weights,
+                          double scale, int bits) {
+                  const AnyArray found = array_from(edges, "edges");
+                  const Index pairs = found.ndim() == 2 ? static_cast<Index>(found.shape(0)) : 0;
+                  const Contiguous<std::int64_t> ends(edges, {pairs, 2}, "edges", "int64");
+                  const Contiguous<double> values(weights, {pairs}, "weights", "float64");
+                  const nb::gil_scoped_release release;
+                  return graph_flow(sites, ends.data(), values.data(),
+                                    static_cast<std::size_t>(pairs), scale, bits);
+              }),
+              nb::arg("sites"), nb::arg("edges"), nb::arg("weights"), nb::arg("scale"),
+              nb::arg("bits"));
     bind_common(graph, [](const GraphFlow& flow) { return Point{flow.sites()}; });
-    graph.def_static("bytes_needed", &GraphFlow::bytes_needed, nb::arg("sites"), nb::arg("edges"),
+    graph.def_static("bytes_needed", &graph_flow_bytes, nb::arg("sites"), nb::arg("edges"),
                      nb::arg("bits"), "What `bytes` will be.");
 }
 

@@ -87,15 +87,15 @@ inline Box tails(const Box& box, const Point& shape, const Point& offset) {
     return out;
 }
 
-// visit(first, length) for every run of at most kRun sites, in row-major order.
+// visit(first, length) for every run of at most `most` sites, in row-major order.
 template <class Visit>
-void for_each_run(const Box& box, Visit&& visit) {
+void for_each_run(const Box& box, Visit&& visit, Index most = kRun) {
     if (box.empty()) return;
     const std::size_t last = box.low.size() - 1;
     Point at = box.low;
     for (;;) {
-        for (at[last] = box.low[last]; at[last] < box.high[last]; at[last] += kRun) {
-            visit(std::as_const(at), std::min(kRun, box.high[last] - at[last]));
+        for (at[last] = box.low[last]; at[last] < box.high[last]; at[last] += most) {
+            visit(std::as_const(at), std::min(most, box.high[last] - at[last]));
         }
         at[last] = box.low[last];
         std::size_t a = last;

@@ -35,6 +35,14 @@ double capacity_or_minus_one(double weight, double scale) {
     return fits ? scaled : -1.0;
 }
 
+struct Extremes {
+    double least;  // of the weights, and below 0 if one is not a number
+    double most;   // of the capacities
+};
+
+// Replaces weights by capacities, rint(weight * scale), whether they fit or not.
+Extremes round_weights(double* weights, std::int64_t count, double scale);
+
 // Says why capacity_or_minus_one refused this weight.
 template <class Capacity>
 [[noreturn]] void refuse_weight(double weight, double scale, const std::string& where) {

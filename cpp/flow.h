@@ -1,83 +1,83 @@
-// The flows that Python sees: one class per topology, with the width of the capacities chosen at
-// run time.
+// The flows that Python sees: one class per topology, whatever the kernel and the width of the
+// capacities, which are chosen at run time.
 #pragma once
 
-#include <variant>
+#include <atomic>
+#include <memory>
 
-#include "graph_network.h"
-#include "grid_network.h"
-#include "max_flow.h"
+#include "flow_types.h"
+#include "grid_weights.h"
 
 namespace dope {
 
-// Compiled once, in flow.cpp.
-extern template class MaxFlow<SmallGridNetwork<std::int16_t>>;
-extern template class MaxFlow<SmallGridNetwork<std::int32_t>>;
-extern template class MaxFlow<SmallGridNetwork<std::int64_t>>;
-extern template class MaxFlow<LargeGridNetwork<std::int16_t>>;
-extern template class MaxFlow<LargeGridNetwork<std::int32_t>>;
-extern template class MaxFlow<LargeGridNetwork<std::int64_t>>;
-extern template class MaxFlow<GraphNetwork<std::int16_t>>;
-extern template class MaxFlow<GraphNetwork<std::int32_t>>;
-extern template class MaxFlow<GraphNetwork<std::int64_t>>;
+// One end of a pair as the caller gives it.
+using Vertex = std::int64_t;
 
-using AnyGridFlow =
-    std::variant<MaxFlow<SmallGridNetwork<std::int16_t>>, MaxFlow<SmallGridNetwork<std::int32_t>>,
-                 MaxFlow<SmallGridNetwork<std::int64_t>>, MaxFlow<LargeGridNetwork<std::int16_t>>,
-                 MaxFlow<LargeGridNetwork<std::int32_t>>, MaxFlow<LargeGridNetwork<std::int64_t>>>;
-using AnyGraphFlow =
-    std::variant<MaxFlow<GraphNetwork<std::int16_t>>, MaxFlow<GraphNetwork<std::int32_t>>,
-                 MaxFlow<GraphNetwork<std::int64_t>>>;
-
-// What both flows offer; see MaxFlow.
-template <class AnyFlow>
+// See MaxFlow. One thread at a time: another one is refused.
 class Flow {
   public:
-    void minimize(const double* unary, const Poll& poll) {
-        std::visit([&](auto& flow) { flow.minimize(unary, poll); }, flow_);
-    }
-    void labels(bool largest, bool* out) {
-        std::visit([&](auto& flow) { flow.labels(largest, out); }, flow_);
-    }
-    double value() const {
-        return std::visit([](const auto& flow) { return flow.value(); }, flow_);
-    }
-    std::size_t bytes() const {
-        return std::visit([](const auto& flow) { return flow.bytes(); }, flow_);
-    }
-    void check() {
-        std::visit([](auto& flow) { flow.check(); }, flow_);
-    }
+    virtual ~Flow() = default;
+
+    virtual void minimize(const double* unary, const Poll& poll) = 0;
+    virtual void change(const std::int64_t* sites, const double* unary, std::size_t count,
+                        const Poll& poll) = 0;
+    virtual void labels(bool largest, bool* out, const Poll& poll) = 0;
+    virtual double value() const = 0;
+    virtual void check() = 0;
+    virtual std::size_t bytes() const = 0;
 
   protected:
-    explicit Flow(AnyFlow flow) : flow_(std::move(flow)) {}
+    // Held by every call.
+    class Turn {
+      public:
+        explicit Turn(const Flow& flow) : busy_(flow.busy_) {
+            if (busy_.exchange(true)) {
+                throw std::runtime_error(
+                    "this flow is at work in another thread: expected one thread at a time");
+            }
+        }
+        ~Turn() { busy_ = false; }
+        Turn(const Turn&) = delete;
+        Turn& operator=(const Turn&) = delete;
+
+      private:
+        std::atomic<bool>& busy_;
+    };
 
   private:
-    AnyFlow flow_;
+    mutable std::atomic<bool> busy_{false};
 };
 
-class GridFlow : public Flow<AnyGridFlow> {
+// Pairs of sites on both sides of a face, and what can still flow.
+struct Crossing {
+    std::int64_t below;  // the caller's sites, in row-major order
+    std::int64_t above;
+    std::int64_t upward;  // from below to above, in units of 1 / scale
+    std::int64_t downward;
+};
+
+class GridFlow : public Flow {
   public:
-    GridFlow(const GridWeights& weights, double scale, int bits);
+    virtual const Point& shape() const = 0;
 
-    const Point& shape() const { return shape_; }
-    static std::size_t bytes_needed(const Point& shape, const std::vector<Point>& offsets,
-                                    int bits);
+    // As if new, for other weights on the same grid and kernel, in the memory it holds.
+    virtual void refill(const GridWeights& weights, double scale, const Poll& poll) = 0;
 
-  private:
-    Point shape_;
+    // All pairs of which one site's coordinate on this axis is below `at` and the other's is not.
+    virtual std::vector<Crossing> crossings(std::size_t axis, Index at) const = 0;
 };
 
-class GraphFlow : public Flow<AnyGraphFlow> {
+class GraphFlow : public Flow {
   public:
-    GraphFlow(std::int64_t sites, const Vertex* ends, const double* weights, std::size_t pairs,
-              double scale, int bits);
-
-    std::int64_t sites() const { return sites_; }
-    static std::size_t bytes_needed(std::int64_t sites, std::int64_t pairs, int bits);
-
-  private:
-    std::int64_t sites_;
+    virtual std::int64_t sites() const = 0;
 };
+
+std::unique_ptr<GridFlow> grid_flow(const GridWeights& weights, double scale, int bits,
+                                    const Poll& poll);
+std::size_t grid_flow_bytes(const Point& shape, const std::vector<Point>& offsets, int bits);
+
+std::unique_ptr<GraphFlow> graph_flow(std::int64_t sites, const Vertex* ends, const double* weights,
+                                      std::size_t pairs, double scale, int bits);
+std::size_t graph_flow_bytes(std::int64_t sites, std::int64_t pairs, int bits);
 
 }  // namespace dope

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <stdexcept>
+#include <string>
 
 namespace dope {
 
@@ -49,6 +50,20 @@ struct Width<std::int64_t> {
     static constexpr std::int64_t kMostCapacity = (std::int64_t{1} << 48) - 1;
     static constexpr std::int64_t kMostSum = (std::int64_t{1} << 48) - 1;
 };
+
+// make(a capacity of the right width), so that templates can tell the widths apart.
+template <class Make>
+auto with_width(int bits, Make&& make) {
+    if (bits == 16) return make(std::int16_t{});
+    if (bits == 32) return make(std::int32_t{});
+    if (bits == 64) return make(std::int64_t{});
+    throw std::invalid_argument("bits is " + std::to_string(bits) + ": expected 16, 32 or 64");
+}
+
+// A unary in units of 1 / scale. 64 bits: far beyond any sum of capacities, so that the minimum
+// comes out right with costs that stand for "certainly"; below 2^51, where doubles still round to
+// integers.
+inline constexpr std::int64_t kMostUnary = std::int64_t{1} << 50;
 
 // Asked now and then during long work; true means: stop.
 using Poll = std::function<bool()>;

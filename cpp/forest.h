@@ -1,6 +1,7 @@
 // What a search forest of MaxFlow is made of, apart from the levels and parents of its sites.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "flow_types.h"
@@ -11,12 +12,39 @@ namespace dope {
 inline constexpr int kSource = +1;
 inline constexpr int kSink = -1;
 
+// A vector whose push is small enough to be inlined where it counts.
+template <class T>
+class Stack {
+  public:
+    bool empty() const { return size_ == 0; }
+    std::size_t size() const { return size_; }
+    T operator[](std::size_t k) const { return items_[k]; }
+    T top() const { return items_[size_ - 1]; }
+    const T* begin() const { return items_.data(); }
+    const T* end() const { return items_.data() + size_; }
+    void push(T item) {
+        if (size_ == items_.size()) [[unlikely]]
+            items_.resize(2 * size_ + 64);
+        items_[size_++] = item;
+    }
+    T pop() { return items_[--size_]; }
+    void clear() { size_ = 0; }
+    void swap(Stack& other) {
+        items_.swap(other.items_);
+        std::swap(size_, other.size_);
+    }
+
+  private:
+    std::vector<T> items_;
+    std::size_t size_ = 0;
+};
+
 struct Forest {
     Level depth = 1;  // of the frontier
     Level most = 1;   // how deep a site may be: depth, or one more while growing
     // Hold all unscanned sites at `depth` and at `depth` + 1; some entries are stale.
-    std::vector<Site> frontier;
-    std::vector<Site> next;
+    Stack<Site> frontier;
+    Stack<Site> next;
 
     // At depth 1 the frontier is simply all sites of that depth: they are the roots, often half of
     // all sites, and listing them would take as much room as their levels.
@@ -25,8 +53,8 @@ struct Forest {
 
     // Called when a site of the forest hangs at this depth, as yet unscanned there.
     void enlist(Site v, Level at) {
-        if (at == depth && listed()) frontier.push_back(v);
-        if (at == depth + 1) next.push_back(v);
+        if (at == depth && listed()) frontier.push(v);
+        if (at == depth + 1) next.push(v);
     }
 };
 
@@ -36,7 +64,7 @@ struct Path {
         Site site;
         Arc arc;  // to the parent
     };
-    std::vector<Step> steps;
+    Stack<Step> steps;
     Site root = 0;
 };
 

@@ -5,12 +5,10 @@
 #include <vector>
 
 #include "capacities.h"
-#include "marks.h"
+#include "flow.h"
+#include "parent.h"
 
 namespace dope {
-
-// One end of a pair as the caller gives it.
-using Vertex = std::int64_t;
 
 template <class Capacity_>
 class GraphNetwork {
@@ -28,7 +26,9 @@ class GraphNetwork {
         : rows_(checked_rows(sites)),
           heads_(2 * pairs),
           opposites_(2 * pairs),
-          residual_(2 * pairs) {
+          residual_(2 * pairs),
+          level_(static_cast<std::size_t>(sites), 0),
+          parent_(static_cast<std::size_t>(sites), Parent<StoredArc>::kNone) {
         require_scale(scale);
         for (std::size_t e = 0; e < 2 * pairs; ++e) {
             if (ends[e] < 0 || ends[e] >= sites) {
@@ -63,7 +63,7 @@ class GraphNetwork {
     }
 
     static std::size_t bytes_needed(std::size_t sites, std::size_t pairs) {
-        return (sites + 1) * sizeof(std::size_t) +
+        return (sites + 1) * sizeof(std::size_t) + sites * (sizeof(Level) + sizeof(StoredArc)) +
                2 * pairs * (sizeof(Site) + sizeof(Arc) + sizeof(Capacity));
     }
     std::size_t bytes() const { return bytes_needed(rows_.size() - 1, heads_.size() / 2); }
@@ -79,23 +79,38 @@ class GraphNetwork {
     Arc opposite(Site v, Arc m) const { return opposites_[slot(v, m)]; }
     Capacity residual(Site v, Arc m) const { return residual_[slot(v, m)]; }
 
-    using SiteMarks = NoMarks;
+    Level level(Site v) const { return level_[static_cast<std::size_t>(v)]; }
+    void set_level(Site v, Level level) { level_[static_cast<std::size_t>(v)] = level; }
+    StoredArc& parent(Site v) { return parent_[static_cast<std::size_t>(v)]; }
+    StoredArc parent(Site v) const { return parent_[static_cast<std::size_t>(v)]; }
+    void free_all() {
+        std::fill(level_.begin(), level_.end(), 0);
+        std::fill(parent_.begin(), parent_.end(), Parent<StoredArc>::kNone);
+    }
 
-    // visit(m) for the arcs m >= from that can carry flow away from v, or towards v, in order,
-    // until it returns true.
     template <bool away, class Match, class Visit>
-    void for_each_open(Site v, Arc from, const SiteMarks&, Match, Visit&& visit) const {
+    void for_each_open(Site v, Arc from, Match match, Visit&& visit) const {
         const Arc arcs = degree(v);
         for (Arc m = from; m < arcs; ++m) {
+            if (!match(level(head(v, m)))) continue;
             const bool open = away ? residual(v, m) > 0 : residual(head(v, m), opposite(v, m)) > 0;
             if (open && visit(m)) return;
         }
     }
 
-    // Returns whether the arc is closed now.
-    bool push(Site v, Arc m, Excess amount) {
+    template <bool, class Visit>
+    void for_each_child(Site v, Level, Visit&& visit) const {
+        const Arc arcs = degree(v);
+        for (Arc m = 0; m < arcs; ++m) {
+            const StoredArc up = parent(head(v, m)) & Parent<StoredArc>::kArc;
+            if (up == static_cast<StoredArc>(opposite(v, m))) visit(m);
+        }
+    }
+
+    // Moves flow from v to u over v's arc m, and returns whether that is closed now.
+    bool push(Site v, Arc m, Site u, Excess amount) {
         Capacity& forth = residual_[slot(v, m)];
-        Capacity& back = residual_[slot(head(v, m), opposite(v, m))];
+        Capacity& back = residual_[slot(u, opposite(v, m))];
         forth = static_cast<Capacity>(forth - amount);
         back = static_cast<Capacity>(back + amount);
         return forth == 0;
@@ -106,6 +121,7 @@ class GraphNetwork {
         if (sites() > 0) visit(Site{0}, std::size_t{0}, sites());
     }
     std::size_t real_sites() const { return rows_.size() - 1; }
+    Site place(std::size_t i) const { return static_cast<Site>(i); }
 
   private:
     static std::vector<std::size_t> checked_rows(std::int64_t sites) {
@@ -130,6 +146,8 @@ class GraphNetwork {
     std::vector<Site> heads_;
     std::vector<Arc> opposites_;  // the arc back, by its place at the head
     std::vector<Capacity> residual_;
+    std::vector<Level> level_;
+    std::vector<StoredArc> parent_;
     Excess greatest_sum_ = 0;
 };
 

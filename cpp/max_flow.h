@@ -1,6 +1,14 @@
 // Minimum cut by incremental breadth-first search (Goldberg, Hed, Kaplan, Tarjan & Werneck, ESA
 // 2011; with excesses and warm starts after Goldberg, Hed, Kaplan, Kohli, Tarjan & Werneck, ESA
-// 2015), over any network that offers degree, head, opposite, residual, for_each_open and push.
+// 2015), over any network that offers
+//     sites, degree, head, opposite, residual     who neighbors whom, and what can still flow
+//     level, set_level, parent, free_all          where a site hangs, kept for MaxFlow
+//     for_each_open<away>(v, from, match, visit)  the arcs m >= from that can carry flow away from
+//                                                 v, or towards v, to heads whose levels match, in
+//                                                 order, until visit(m) returns true
+//     for_each_child<away>(v, level, visit)       the arcs to the children of v
+//     push(v, m, u, amount)                       flow over v's arc m to u; did it close the arc?
+//     for_each_row, real_sites, place, bytes      the caller's sites
 //
 // Orientation, said once: every site has one signed excess. It starts as minus the unary, so a site
 // with positive excess wants label 1 and is a source, one with negative excess wants label 0 and is
@@ -36,7 +44,8 @@
 #include "capacities.h"
 #include "flow_types.h"
 #include "forest.h"
-#include "marks.h"
+#include "matches.h"
+#include "parent.h"
 #include "portable_exp.h"
 
 namespace dope {
@@ -51,39 +60,59 @@ class MaxFlow {
           scale_(scale),
           most_unary_(network_.greatest_sum() + 1),
           excess_(static_cast<std::size_t>(network_.sites()), 0),
-          level_(static_cast<std::size_t>(network_.sites()), 0),
-          marks_(static_cast<std::size_t>(network_.sites())),
-          parent_(static_cast<std::size_t>(network_.sites()), kNone),
           unary_(network_.real_sites(), 0) {}
+
+    // As if new, with other weights on the network it has.
+    template <class Weights>
+    void refill(const Weights& weights, double scale, const Poll& poll) {
+        state_ = State::kBroken;
+        network_.refill(weights, scale, poll);
+        scale_ = scale;
+        most_unary_ = network_.greatest_sum() + 1;
+        std::fill(excess_.begin(), excess_.end(), Excess{0});
+        std::fill(unary_.begin(), unary_.end(), 0);
+        saturated_ = 0.0;
+        forget_forests();
+        state_ = State::kNew;
+    }
 
     // Minimizes with this unary (one number per site of the caller), going on from the last call.
     void minimize(const double* unary, const Poll& poll) {
         require_numbers(unary, unary_.size());
         require_intact();
         state_ = State::kBroken;  // until the end, or an interruption at a place where all is well
-        prepare_forests(unary);
+        if (!rootless_ && many_changed(unary)) forget_forests();
         adopt_unary(unary, poll);
-        while (!closed<kSource>() && !closed<kSink>()) {
-            grow<kSource>(poll);
-            if (!closed<kSource>()) grow<kSink>(poll);
+        search(poll);
+    }
+
+    // The same where only the unary of `count` sites has changed: to unary[k] at the caller's site
+    // changed[k]. The work is in proportion to the change.
+    void change(const std::int64_t* changed, const double* unary, std::size_t count,
+                const Poll& poll) {
+        require_solved();
+        for (std::size_t k = 0; k < count; ++k) require_change(changed[k], unary[k]);
+        state_ = State::kBroken;
+        for (std::size_t k = 0; k < count; ++k) {
+            const auto i = static_cast<std::size_t>(changed[k]);
+            adopt_unary_at(network_.place(i), i, rounded(unary[k]), poll);
         }
-        state_ = State::kSolved;
+        search(poll);
     }
 
     // The smallest or the largest minimizer, in the caller's order.
-    void labels(bool largest, bool* out) {
+    void labels(bool largest, bool* out, const Poll& poll) {
         require_solved();
         state_ = State::kBroken;
-        const Poll never;
         if (largest) {
-            while (!closed<kSink>()) grow<kSink>(never);
+            while (!closed<kSink>()) grow<kSink>(poll);
         } else {
-            while (!closed<kSource>()) grow<kSource>(never);
+            while (!closed<kSource>()) grow<kSource>(poll);
         }
         state_ = State::kSolved;
         network_.for_each_row([&](Site first, std::size_t callers, Site length) {
             for (Site t = 0; t < length; ++t) {
-                const Level level = at(level_, first + t);
+                const Level level = network_.level(first + t);
                 out[callers + static_cast<std::size_t>(t)] = largest ? level >= 0 : level > 0;
             }
         });
@@ -92,23 +121,27 @@ class MaxFlow {
     // The minimum in the caller's units.
     double value() const {
         require_solved();
-        // In two parts, since many large excesses can exceed 63 bits.
-        std::int64_t high = 0;
-        std::int64_t low = 0;
-        for (const Excess e : excess_) {
-            if (e <= 0) continue;
-            high += e >> 20;
-            low += e & ((1 << 20) - 1);
-        }
-        const double minimum = -(static_cast<double>(high) * 0x1p20 + static_cast<double>(low));
-        return (minimum + clamped_) / scale_;
+        Total total;
+        for (const Excess excess : excess_) total.add(std::min<std::int64_t>(0, -excess));
+        const std::int64_t most = most_unary_;
+        for (const std::int64_t unary : unary_) total.add(std::min<std::int64_t>(0, unary + most));
+        return (total.value() + saturated_) / scale_;
     }
+
+    // The residual capacities from a site over its arc m, and back.
+    struct Residuals {
+        std::int64_t forth;
+        std::int64_t back;
+    };
+    Residuals residuals(Site v, Arc m) const {
+        return {network_.residual(v, m),
+                network_.residual(network_.head(v, m), network_.opposite(v, m))};
+    }
+    const Network& network() const { return network_; }
 
     static std::size_t bytes_needed(std::size_t network_bytes, std::size_t sites,
                                     std::size_t real_sites) {
-        return network_bytes + Network::SiteMarks::bytes_needed(sites) +
-               sites * (sizeof(Excess) + sizeof(Level) + sizeof(StoredArc)) +
-               real_sites * sizeof(Excess);
+        return network_bytes + sites * sizeof(Excess) + real_sites * sizeof(std::int64_t);
     }
     std::size_t bytes() const {
         return bytes_needed(network_.bytes(), excess_.size(), unary_.size());
@@ -119,14 +152,10 @@ class MaxFlow {
 
   private:
     using StoredArc = typename Network::StoredArc;
-    // What stands in `parent`: an arc; or with kFresh an arc that a growing forest chose, so that
-    // earlier arcs may lead to a parent at the same depth; or one of two words that equal no arc,
-    // with or without kFresh.
-    static constexpr StoredArc kNone = std::numeric_limits<StoredArc>::max();  // free, or an orphan
-    static constexpr StoredArc kRoot = kNone - 1;
-    static constexpr StoredArc kArc = kNone >> 1;
-    static constexpr StoredArc kFresh = kArc + 1;
-    static_assert((kRoot & kArc) >= Network::kMostArcs);
+    static constexpr StoredArc kNone = Parent<StoredArc>::kNone;
+    static constexpr StoredArc kRoot = Parent<StoredArc>::kRoot;
+    static constexpr StoredArc kArc = Parent<StoredArc>::kArc;
+    static constexpr StoredArc kFresh = Parent<StoredArc>::kFresh;
 
     enum class State { kNew, kSolved, kInterrupted, kBroken };
 
@@ -148,91 +177,155 @@ class MaxFlow {
         return side == kSource ? source_.closed() : sink_.closed();
     }
     // Equals no arc where v has no parent.
-    Arc parent_arc(Site v) const { return static_cast<Arc>(at(parent_, v) & kArc); }
+    Arc parent_arc(Site v) const { return static_cast<Arc>(network_.parent(v) & kArc); }
 
-    void set_level(Site v, Level level) {
-        at(level_, v) = level;
-        marks_.set(v, level);
+    // A sum of integers that may exceed 63 bits.
+    class Total {
+      public:
+        void add(std::int64_t term) {
+            high_ += term >> 20;
+            low_ += term & ((1 << 20) - 1);
+        }
+        double value() const {
+            return static_cast<double>(high_) * 0x1p20 + static_cast<double>(low_);
+        }
+
+      private:
+        std::int64_t high_ = 0;
+        std::int64_t low_ = 0;
+    };
+
+    void search(const Poll& poll) {
+        if (std::max(source_.depth, sink_.depth) > kMostLevels) forget_forests();
+        if (rootless_) {
+            push_to_neighbors(poll);
+            plant_forests();
+        }
+        while (!closed<kSource>() && !closed<kSink>()) {
+            grow<kSource>(poll);
+            if (!closed<kSource>()) grow<kSink>(poll);
+        }
+        state_ = State::kSolved;
     }
 
     // Positive if and only if v is in the forest.
     template <int side>
     Level depth(Site v) const {
-        return side * at(level_, v);
+        return side * network_.level(v);
     }
 
     // --- The unary -----------------------------------------------------------------------------
 
+    // In units of 1 / scale. Beyond kMostUnary it is saturated: what that takes from the minimum is
+    // in saturated_.
+    std::int64_t rounded(double unary) const {
+        constexpr auto kMost = static_cast<double>(kMostUnary);
+        return static_cast<std::int64_t>(nearest(std::clamp(unary * scale_, -kMost, kMost)));
+    }
+
     // Beyond the clamp a site's label is settled whatever its neighbors do, so all minimizers stay.
-    Excess quantized(double unary) const {
-        const auto most = static_cast<double>(most_unary_);
-        return static_cast<Excess>(nearest(std::clamp(unary * scale_, -most, most)));
+    Excess clamped(std::int64_t unary) const {
+        const std::int64_t most = most_unary_;
+        return static_cast<Excess>(std::clamp(unary, -most, most));
     }
 
     // Old forests help if few sites changed, and may be in the way if many did: with noise added to
     // one unary in 20, keeping them took 0.1 to 1.1 times as long as planting new ones; one in 5,
     // 0.3 to 2.7; to all, 0.4 to 1.7 (one run each on A1e, A1h, C1h and C2e).
-    void prepare_forests(const double* unary) {
+    bool many_changed(const double* unary) const {
         constexpr std::size_t kFew = 4;  // one in so many
         std::size_t changed = 0;
-        for (std::size_t i = 0; i < unary_.size(); ++i) changed += quantized(unary[i]) != unary_[i];
-        if (changed > unary_.size() / kFew || std::max(source_.depth, sink_.depth) > kMostLevels) {
-            forget_forests();
-        }
+        for (std::size_t i = 0; i < unary_.size(); ++i) changed += rounded(unary[i]) != unary_[i];
+        return changed > unary_.size() / kFew;
     }
 
     void forget_forests() {
-        std::fill(level_.begin(), level_.end(), 0);
-        marks_.clear();
-        std::fill(parent_.begin(), parent_.end(), kNone);
+        network_.free_all();
         source_ = Forest();
         sink_ = Forest();
         rootless_ = true;
     }
 
     void adopt_unary(const double* unary, const Poll& poll) {
-        clamped_ = 0.0;
+        saturated_ = 0.0;
         network_.for_each_row([&](Site first, std::size_t callers, Site length) {
             for (Site t = 0; t < length; ++t) {
                 const std::size_t i = callers + static_cast<std::size_t>(t);
-                const Excess now = quantized(unary[i]);
-                const Excess change = now - unary_[i];
-                const double beyond = unary[i] * scale_ + static_cast<double>(most_unary_);
-                if (beyond < 0.0) clamped_ += std::nearbyint(beyond);
-                if (change == 0 && !rootless_) continue;
-                pause(poll, 1);
-                unary_[i] = now;
-                at(excess_, first + t) -= change;
-                settle(first + t);
+                saturated_ += std::min(0.0, unary[i] * scale_ + static_cast<double>(kMostUnary));
+                adopt_unary_at(first + t, i, rounded(unary[i]), poll);
             }
+        });
+    }
+
+    // While there are no forests, only the excess is kept up.
+    void adopt_unary_at(Site v, std::size_t i, std::int64_t now, const Poll& poll) {
+        const Excess change = clamped(now) - clamped(unary_[i]);
+        unary_[i] = now;
+        if (change == 0) return;
+        at(excess_, v) -= change;
+        if (rootless_) return;
+        settle(v);
+        pause(poll, 1);
+    }
+
+    // The first augmentations, from a site to its neighbor, without forests: on an easy problem
+    // they are most of all, and cost a fraction of what they would in forests.
+    void push_to_neighbors(const Poll& poll) {
+        network_.for_each_row([&](Site first, std::size_t, Site length) {
+            for (Site v = first; v < first + length; ++v) {
+                pause(poll, 1);
+                if (at(excess_, v) > 0) push_from(v);
+            }
+        });
+    }
+
+    void push_from(Site v) {
+        Excess left = at(excess_, v);
+        network_.template for_each_open<true>(v, 0, Anywhere(), [&](Arc m) {
+            const Site u = network_.head(v, m);
+            const Excess wanted = -at(excess_, u);
+            if (wanted <= 0) return false;
+            const Excess amount =
+                std::min({left, wanted, static_cast<Excess>(network_.residual(v, m))});
+            network_.push(v, m, u, amount);
+            at(excess_, u) += amount;
+            left -= amount;
+            return left == 0;
+        });
+        at(excess_, v) = left;
+    }
+
+    void plant_forests() {
+        network_.for_each_row([&](Site first, std::size_t, Site length) {
+            for (Site v = first; v < first + length; ++v) settle(v);
         });
         rootless_ = false;
     }
 
     // Restores invariant 1 at v, whose excess is new.
     void settle(Site v) {
-        if (at(level_, v) > 0) settle_in<kSource>(v);
-        if (at(level_, v) < 0) settle_in<kSink>(v);
-        if (at(level_, v) == 0 && at(excess_, v) > 0) plant<kSource>(v);
-        if (at(level_, v) == 0 && at(excess_, v) < 0) plant<kSink>(v);
+        if (network_.level(v) > 0) settle_in<kSource>(v);
+        if (network_.level(v) < 0) settle_in<kSink>(v);
+        if (network_.level(v) == 0 && at(excess_, v) > 0) plant<kSource>(v);
+        if (network_.level(v) == 0 && at(excess_, v) < 0) plant<kSink>(v);
     }
 
     // At the frontier's depth a new root breaks no invariant: v was free, so open arcs into v come
     // from unscanned sites, and nothing in the forest is deeper.
     template <int side>
     void plant(Site v) {
-        set_level(v, side * forest<side>().depth);
-        at(parent_, v) = kRoot;
+        network_.set_level(v, side * forest<side>().depth);
+        network_.parent(v) = kRoot;
         forest<side>().enlist(v, forest<side>().depth);
     }
 
     template <int side>
     void settle_in(Site v) {
         if (side * at(excess_, v) > 0) {
-            at(parent_, v) = kRoot;
+            network_.parent(v) = kRoot;
             return;
         }
-        if (at(parent_, v) == kRoot) {
+        if (network_.parent(v) == kRoot) {
             orphan(v, orphans_);
             adopt<side>();
         }
@@ -275,12 +368,11 @@ class MaxFlow {
         bool again = true;
         while (again) {  // since every augmentation opens and closes arcs
             again = false;
-            network_.template for_each_open<away>(v, from, marks_, OutsideOf<side>(), [&](Arc m) {
+            network_.template for_each_open<away>(v, from, OutsideOf<side>(), [&](Arc m) {
                 const Site u = network_.head(v, m);
-                if (depth<side>(u) > 0) return false;
-                if (at(level_, u) == 0) {
-                    set_level(u, side * (mine.depth + 1));
-                    at(parent_, u) = static_cast<StoredArc>(network_.opposite(v, m) | kFresh);
+                if (network_.level(u) == 0) {
+                    network_.set_level(u, side * (mine.depth + 1));
+                    network_.parent(u) = static_cast<StoredArc>(network_.opposite(v, m) | kFresh);
                     mine.enlist(u, mine.depth + 1);
                     return false;
                 }
@@ -300,7 +392,7 @@ class MaxFlow {
         const Excess amount =
             std::min({static_cast<Excess>(network_.residual(v, m)), climb<kSource>(v, source_path_),
                       climb<kSink>(u, sink_path_)});
-        network_.push(v, m, amount);
+        network_.push(v, m, u, amount);
         send<kSource>(source_path_, amount);
         if (!orphans_.empty()) adopt<kSource>();
         send<kSink>(sink_path_, amount);
@@ -313,13 +405,13 @@ class MaxFlow {
     Excess climb(Site v, Path& path) const {
         path.steps.clear();
         Excess least = std::numeric_limits<Excess>::max();
-        while (at(parent_, v) != kRoot) {
+        while (network_.parent(v) != kRoot) {
             const Arc m = parent_arc(v);
             const Site u = network_.head(v, m);
             const auto residual = side == kSource ? network_.residual(u, network_.opposite(v, m))
                                                   : network_.residual(v, m);
             least = std::min(least, static_cast<Excess>(residual));
-            path.steps.push_back({v, m});
+            path.steps.push({v, m});
             v = u;
         }
         path.root = v;
@@ -330,9 +422,10 @@ class MaxFlow {
     template <int side>
     void send(const Path& path, Excess amount) {
         for (const auto [v, m] : path.steps) {
-            const bool closed_now = side == kSource ? network_.push(network_.head(v, m),
-                                                                    network_.opposite(v, m), amount)
-                                                    : network_.push(v, m, amount);
+            const Site u = network_.head(v, m);
+            const bool closed_now = side == kSource
+                                        ? network_.push(u, network_.opposite(v, m), v, amount)
+                                        : network_.push(v, m, u, amount);
             if (closed_now) orphan(v, orphans_);
         }
         at(excess_, path.root) -= static_cast<Excess>(side * amount);
@@ -341,11 +434,11 @@ class MaxFlow {
 
     // --- Adoption ------------------------------------------------------------------------------
 
-    void orphan(Site v, std::vector<Orphan>& list) {
-        const StoredArc arc = at(parent_, v);
+    void orphan(Site v, Stack<Orphan>& list) {
+        const StoredArc arc = network_.parent(v);
         const bool searched = arc < kFresh;
-        list.push_back({v, searched ? static_cast<Arc>(arc) + 1 : 0});
-        at(parent_, v) = kNone;
+        list.push({v, searched ? static_cast<Arc>(arc) + 1 : 0});
+        network_.parent(v) = kNone;
     }
 
     // Finds homes for the orphans, the least deep first: then no orphan is left above the one at
@@ -355,10 +448,9 @@ class MaxFlow {
         now_.clear();
         Level at_depth = 0;
         while (!now_.empty() || !orphans_.empty()) {
-            if (now_.empty()) at_depth = depth<side>(orphans_.back().site);
-            while (!orphans_.empty() && depth<side>(orphans_.back().site) == at_depth) {
-                now_.push_back(orphans_.back());
-                orphans_.pop_back();
+            if (now_.empty()) at_depth = depth<side>(orphans_.top().site);
+            while (!orphans_.empty() && depth<side>(orphans_.top().site) == at_depth) {
+                now_.push(orphans_.pop());
             }
             children_.clear();
             for (const Orphan orphan : now_) adopt_one<side>(orphan);
@@ -373,7 +465,7 @@ class MaxFlow {
         const Site v = orphan.site;
         const Arc arc = parent_at<side>(v, orphan.from, depth<side>(v) - 1);
         if (arc >= 0) {
-            at(parent_, v) = static_cast<StoredArc>(arc);
+            network_.parent(v) = static_cast<StoredArc>(arc);
             return;
         }
         disown_children<side>(v);
@@ -387,13 +479,10 @@ class MaxFlow {
         constexpr bool towards = side != kSource;
         Arc found = -1;
         if (wanted < 1) return found;
-        network_.template for_each_open<towards>(v, from, marks_, AtLevel(side * wanted),
-                                                 [&](Arc m) {
-                                                     if (depth<side>(network_.head(v, m)) != wanted)
-                                                         return false;
-                                                     found = m;
-                                                     return true;
-                                                 });
+        network_.template for_each_open<towards>(v, from, AtLevel(side * wanted), [&](Arc m) {
+            found = m;
+            return true;
+        });
         return found;
     }
 
@@ -408,7 +497,7 @@ class MaxFlow {
         Arc best = old < mine.most ? parent_at<side>(v, 0, old) : -1;
         Level least = best < 0 ? mine.most : old;
         if (best < 0 && old + 1 < mine.most) {
-            network_.template for_each_open<towards>(v, 0, marks_, Anywhere(), [&](Arc m) {
+            network_.template for_each_open<towards>(v, 0, Anywhere(), [&](Arc m) {
                 const Level found = depth<side>(network_.head(v, m));
                 if (found > 0 && found < least) {
                     least = found;
@@ -418,23 +507,18 @@ class MaxFlow {
             });
         }
         if (best < 0) {
-            set_level(v, 0);
+            network_.set_level(v, 0);
             return;
         }
-        at(parent_, v) = static_cast<StoredArc>(best);
-        set_level(v, side * (least + 1));
+        network_.parent(v) = static_cast<StoredArc>(best);
+        network_.set_level(v, side * (least + 1));
         mine.enlist(v, least + 1);
     }
 
     template <int side>
     void disown_children(Site v) {
-        constexpr bool away = side == kSource;
-        const AtLevel match(side * (depth<side>(v) + 1));
-        network_.template for_each_open<away>(v, 0, marks_, match, [&](Arc m) {
-            const Site u = network_.head(v, m);
-            if (parent_arc(u) == network_.opposite(v, m)) orphan(u, children_);
-            return false;
-        });
+        network_.template for_each_child<side == kSource>(
+            v, side * (depth<side>(v) + 1), [&](Arc m) { orphan(network_.head(v, m), children_); });
     }
 
     // --- Interruption and state -----------------------------------------------------------------
@@ -467,6 +551,21 @@ class MaxFlow {
         }
     }
 
+    void require_change(std::int64_t site, double unary) const {
+        const auto sites = static_cast<std::int64_t>(unary_.size());
+        if (site < 0 || site >= sites) {
+            throw std::invalid_argument("a change is at site " + std::to_string(site) +
+                                        ": expected 0 to " + std::to_string(sites - 1));
+        }
+        constexpr auto kMost = static_cast<double>(kMostUnary);
+        const std::int64_t before = unary_[static_cast<std::size_t>(site)];
+        if (!(std::abs(unary * scale_) < kMost) || std::abs(before) == kMostUnary) {
+            throw std::invalid_argument(
+                "the unary of site " + std::to_string(site) + " is " + std::to_string(unary) +
+                ", or was not less than 2^50 units: expected all of the unary to be given anew");
+        }
+    }
+
     void check_flow() const;
     template <int side>
     void check_forest() const;
@@ -479,19 +578,16 @@ class MaxFlow {
     bool rootless_ = true;  // the forests were forgotten: every site with excess needs planting
 
     std::vector<Excess> excess_;
-    std::vector<Level> level_;
-    typename Network::SiteMarks marks_;  // of the levels
-    std::vector<StoredArc> parent_;      // the arc to the parent, kRoot or kNone
-    std::vector<Excess> unary_;          // quantized and clamped, in the caller's order
-    double clamped_ = 0.0;               // what the clamp took from the energy, in units of 1/scale
+    std::vector<std::int64_t> unary_;  // in units of 1 / scale, in the caller's order
+    double saturated_ = 0.0;           // what saturation takes from the minimum, in the same units
 
     Forest source_;
     Forest sink_;
     Path source_path_;
     Path sink_path_;
-    std::vector<Orphan> orphans_;  // of one path, deepest first
-    std::vector<Orphan> now_;      // orphans at one depth
-    std::vector<Orphan> children_;
+    Stack<Orphan> orphans_;  // of one path, deepest first
+    Stack<Orphan> now_;      // orphans at one depth
+    Stack<Orphan> children_;
     std::int64_t work_ = 0;
 };
 

@@ -37,7 +37,7 @@ void MaxFlow<Network>::check_flow() const {
                         "both sides of a pair add up to twice a capacity", v);
             twice_inflow += forth - back;
         }
-        const std::int64_t inflow = std::int64_t{at(excess_, v)} + unary_[i];
+        const std::int64_t inflow = std::int64_t{at(excess_, v)} + clamped(unary_[i]);
         require_law(2 * inflow == twice_inflow, "excess is minus the unary plus the inflow", v);
     });
 }
@@ -47,13 +47,13 @@ template <class Network>
 template <int side>
 void MaxFlow<Network>::check_forest() const {
     const Forest& mine = side == kSource ? source_ : sink_;
-    std::vector<bool> listed(level_.size(), false);
+    std::vector<bool> listed(excess_.size(), false);
     for (const Site v : mine.frontier) listed[static_cast<std::size_t>(v)] = true;
     for_each_site(network_, [&](Site v, std::size_t) {
         const Level mine_v = depth<side>(v);
-        const bool root = at(parent_, v) == kRoot;
+        const bool root = network_.parent(v) == kRoot;
         require_law(root == (at(excess_, v) != 0), "roots are the sites with excess", v);
-        if (mine_v == 0) require_law(at(parent_, v) == kNone, "free sites have no parent", v);
+        if (mine_v == 0) require_law(network_.parent(v) == kNone, "free sites have no parent", v);
         if (mine_v <= 0) return;
         require_law(mine_v <= mine.depth, "no site is deeper than the frontier", v);
         if (mine_v == mine.depth && mine.listed()) {
@@ -69,7 +69,7 @@ void MaxFlow<Network>::check_forest() const {
                                               : network_.residual(v, m);
             require_law(open > 0, "the arc to the parent is open", v);
             require_law(depth<side>(u) == mine_v - 1, "parents are one less deep", v);
-            const bool fresh = at(parent_, v) & kFresh;
+            const bool fresh = network_.parent(v) & kFresh;
             require_law(fresh || parent_at<side>(v, 0, mine_v - 1) == m,
                         "no arc before the parent's leads to another", v);
         }
@@ -92,10 +92,10 @@ template <class Network>
 void MaxFlow<Network>::check_minimum() {
     const std::size_t sites = unary_.size();
     const auto labels_of = std::make_unique<bool[]>(sites);
-    labels(false, labels_of.get());
+    labels(false, labels_of.get(), Poll());
 
     std::vector<Site> queue;
-    std::vector<bool> reached(level_.size(), false);
+    std::vector<bool> reached(excess_.size(), false);
     for_each_site(network_, [&](Site v, std::size_t) {
         if (at(excess_, v) <= 0) return;
         reached[static_cast<std::size_t>(v)] = true;
@@ -119,7 +119,7 @@ void MaxFlow<Network>::check_minimum() {
     for_each_site(network_, [&](Site v, std::size_t i) {
         const bool label = reached[static_cast<std::size_t>(v)];
         require_law(labels_of[i] == label, "labels are what the sources reach", v);
-        if (label) energy += static_cast<std::uint64_t>(std::int64_t{unary_[i]});
+        if (label) energy += static_cast<std::uint64_t>(std::int64_t{clamped(unary_[i])});
         if (at(excess_, v) > 0) minimum -= static_cast<std::uint64_t>(std::int64_t{at(excess_, v)});
         for (Arc m = 0; label && m < network_.degree(v); ++m) {
             const Site u = network_.head(v, m);

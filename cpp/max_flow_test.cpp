@@ -6,7 +6,6 @@
 
 #include "check.h"
 #include "flow.h"
-#include "max_flow_check.h"
 
 using namespace dope;
 
@@ -30,7 +29,7 @@ void solve_in_turn(std::mt19937& random, AnyFlow& warm, std::size_t sites) {
     for (int turn = 0; turn < 12; ++turn) {
         warm.minimize(unary.data(), Poll());
         warm.check();
-        warm.labels(random() % 2 == 0, labels.get());
+        warm.labels(random() % 2 == 0, labels.get(), Poll());
         warm.check();
         const std::vector<double> other = random_unary(random, sites);
         const std::size_t rare = 1 + random() % 30;
@@ -47,8 +46,9 @@ void test_grid(std::mt19937& random, const Point& shape, const std::vector<Point
     }
     const GridWeights weights(shape, offsets, factors, std::nullopt, {}, {});
     for (const int bits : {16, 32, 64}) {
-        GridFlow flow(weights, 1.0, bits);
-        CHECK(flow.bytes() == GridFlow::bytes_needed(shape, offsets, bits));
+        const auto opened = grid_flow(weights, 1.0, bits, Poll());
+        GridFlow& flow = *opened;
+        CHECK(flow.bytes() == grid_flow_bytes(shape, offsets, bits));
         solve_in_turn(random, flow, static_cast<std::size_t>(volume(shape)));
     }
 }
@@ -65,8 +65,9 @@ void test_graph(std::mt19937& random, std::size_t sites, std::size_t rare) {
         }
     }
     for (const int bits : {16, 32, 64}) {
-        GraphFlow flow(static_cast<std::int64_t>(sites), ends.data(), weights.data(),
-                       weights.size(), 1.0, bits);
+        const auto opened = graph_flow(static_cast<std::int64_t>(sites), ends.data(),
+                                       weights.data(), weights.size(), 1.0, bits);
+        GraphFlow& flow = *opened;
         solve_in_turn(random, flow, sites);
     }
 }
@@ -76,7 +77,8 @@ void test_brute_force(std::mt19937& random) {
     constexpr std::size_t kSites = 12;
     const GridWeights weights(shape, {{0, 1}, {1, 0}, {1, -1}}, {3.0, 2.0, 1.0}, std::nullopt, {},
                               {});
-    GridFlow flow(weights, 1.0, 16);
+    const auto opened = grid_flow(weights, 1.0, 16, Poll());
+    GridFlow& flow = *opened;
     for (int turn = 0; turn < 20; ++turn) {
         const std::vector<double> unary = random_unary(random, kSites);
         double least = HUGE_VAL;
@@ -104,7 +106,8 @@ void test_brute_force(std::mt19937& random) {
 void test_interruption(std::mt19937& random) {
     const Point shape{90, 90};
     const GridWeights weights(shape, {{0, 1}, {1, 0}}, {9.0, 9.0}, std::nullopt, {}, {});
-    GridFlow flow(weights, 1.0, 32);
+    const auto opened = grid_flow(weights, 1.0, 32, Poll());
+    GridFlow& flow = *opened;
     const auto labels = std::make_unique<bool[]>(90 * 90);
     int interruptions = 0;
     for (int turn = 0; turn < 30; ++turn) {
@@ -116,7 +119,7 @@ void test_interruption(std::mt19937& random) {
             ++interruptions;
             bool refused = false;
             try {
-                flow.labels(false, labels.get());
+                flow.labels(false, labels.get(), Poll());
             } catch (const std::runtime_error&) {
                 refused = true;
             }

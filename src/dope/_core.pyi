@@ -29,6 +29,20 @@ class GridWeights:
     def weights(self, m: int) -> NDArray[np.float64]:
         """w(p, m) for every site p, 0 where p + offsets[m] is outside."""
 
+class Cancelled(Exception):
+    """Raised by work that was cancelled."""
+
+@final
+class Cancel:
+    """Work of the core in `with cancel:` stops soon after `cancel.cancel()`."""
+
+    def cancel(self) -> None:
+        """Stop the work, from whichever thread."""
+    @property
+    def cancelled(self) -> bool: ...
+    def __enter__(self) -> Cancel: ...
+    def __exit__(self, *error: object) -> None: ...
+
 @final
 class GridFlow:
     """Minimum cuts on a grid, each going on from the last."""
@@ -36,6 +50,8 @@ class GridFlow:
     def __init__(self, weights: GridWeights, scale: float, bits: int) -> None: ...
     def minimize(self, unary: NDArray[np.float64]) -> None:
         """Minimize with this unary, going on from the flow of the last call."""
+    def change(self, sites: NDArray[np.int64], unary: NDArray[np.float64]) -> None:
+        """Minimize again where only the unary of these sites (flat positions) has changed, to these values."""
     def labels(self, largest: bool = False) -> NDArray[np.bool_]:
         """The minimizer with the fewest True, or with the most."""
     def value(self) -> float:
@@ -45,6 +61,12 @@ class GridFlow:
     @property
     def bytes(self) -> int:
         """Bytes held, without the lists of work at hand."""
+    def refill(self, weights: GridWeights, scale: float) -> None:
+        """As if new, for other weights on the same grid and kernel, in the memory it holds."""
+    def crossings(
+        self, axis: int, at: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The pairs on both sides of a face: (sites below, sites above, residuals upward, downward)."""
     @staticmethod
     def bytes_needed(shape: Sequence[int], offsets: NDArray[np.int64], bits: int) -> int:
         """What `bytes` will be."""
@@ -63,6 +85,8 @@ class GraphFlow:
     ) -> None: ...
     def minimize(self, unary: NDArray[np.float64]) -> None:
         """Minimize with this unary, going on from the flow of the last call."""
+    def change(self, sites: NDArray[np.int64], unary: NDArray[np.float64]) -> None:
+        """Minimize again where only the unary of these sites (flat positions) has changed, to these values."""
     def labels(self, largest: bool = False) -> NDArray[np.bool_]:
         """The minimizer with the fewest True, or with the most."""
     def value(self) -> float:

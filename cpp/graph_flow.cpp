@@ -1,0 +1,35 @@
+#include "flow_of.h"
+#include "graph_network.h"
+
+namespace dope {
+
+namespace {
+
+template <class Capacity>
+class GraphFlowOf final : public FlowOf<GraphFlow, GraphNetwork<Capacity>> {
+  public:
+    using FlowOf<GraphFlow, GraphNetwork<Capacity>>::FlowOf;
+    std::int64_t sites() const override { return this->flow_.network().sites(); }
+};
+
+}  // namespace
+
+std::unique_ptr<GraphFlow> graph_flow(std::int64_t sites, const Vertex* ends, const double* weights,
+                                      std::size_t pairs, double scale, int bits) {
+    return with_width(bits, [&](auto width) -> std::unique_ptr<GraphFlow> {
+        using Network = GraphNetwork<decltype(width)>;
+        return std::make_unique<GraphFlowOf<decltype(width)>>(
+            Network(sites, ends, weights, pairs, scale), scale);
+    });
+}
+
+std::size_t graph_flow_bytes(std::int64_t sites, std::int64_t pairs, int bits) {
+    const auto n = static_cast<std::size_t>(sites);
+    return with_width(bits, [&](auto width) {
+        using Network = GraphNetwork<decltype(width)>;
+        return MaxFlow<Network>::bytes_needed(
+            Network::bytes_needed(n, static_cast<std::size_t>(pairs)), n, n);
+    });
+}
+
+}  // namespace dope

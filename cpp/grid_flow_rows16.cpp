@@ -1,0 +1,9 @@
+#include "grid_flow.h"
+
+namespace dope {
+
+template struct GridFlowMaker<Rows16<std::int16_t>>;
+template struct GridFlowMaker<Rows16<std::int32_t>>;
+template struct GridFlowMaker<Rows16<std::int64_t>>;
+
+}  // namespace dope
