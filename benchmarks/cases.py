@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -226,23 +225,24 @@ def make(name: str, *, quick: bool = False) -> Instance:
 
 
 def changes(instance: Instance) -> dict[str, tuple[Labels, npt.NDArray[np.int32]]]:
-    """Other unaries for a second solve, with the sites where they differ.
+    """Other unaries for a second solve, each with the sites where it may differ.
 
-    Normal noise whose mean size is 20 % of the mean |unary| is added along one face (5 % of the sites), at 1 % of the
-    sites drawn at random, or on the outermost line or plane of sites, as at the seam of a block.
+    strip       along one face, 5 % of the sites: normal noise whose mean size is 20 % of the mean |unary|
+    scattered   the same at 1 % of the sites, drawn at random
+    seam        the same on the outermost line or plane of sites, where blocks would meet
+    shift       the strip again, with 20 % of the mean |unary| added everywhere: what moves labels most
     """
     draw = np.random.default_rng(1)
     size = 0.2 * float(np.abs(instance.unary).mean())
     rows = np.arange(instance.shape[0]).reshape(-1, *(1,) * (instance.unary.ndim - 1))
-    where: dict[str, Callable[[], Labels]] = {
-        "strip": lambda: np.broadcast_to(rows < max(1, round(0.05 * instance.shape[0])), instance.shape),
-        "scattered": lambda: draw.random(instance.shape) < 0.01,
-        "seam": lambda: np.broadcast_to(rows == 0, instance.shape),
+    strip = np.broadcast_to(rows < max(1, round(0.05 * instance.shape[0])), instance.shape)
+    scattered = draw.random(instance.shape) < 0.01
+    seam = np.broadcast_to(rows == 0, instance.shape)
+    # The mean size of normal noise is sqrt(2 / pi) times its deviation.
+    noise = draw.normal(0.0, size * math.sqrt(math.pi / 2), instance.shape)
+    even = np.full(instance.shape, size)
+    moves = {"strip": (strip, noise), "scattered": (scattered, noise), "seam": (seam, noise), "shift": (strip, even)}
+    return {
+        name: (there, np.where(there, instance.unary + np.rint(move).astype(np.int32), instance.unary))
+        for name, (there, move) in moves.items()
     }
-    changed = {}
-    for name, sites in where.items():
-        there = sites()
-        # The mean size of normal noise is sqrt(2 / pi) times its deviation.
-        noise = np.rint(draw.normal(0.0, size * math.sqrt(math.pi / 2), instance.shape)).astype(np.int32)
-        changed[name] = (there, np.where(there, instance.unary + noise, instance.unary))
-    return changed

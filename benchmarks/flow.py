@@ -149,12 +149,13 @@ def _time(instance: cases.Instance, request: Record) -> Iterator[Record]:
     """Every solver in turn, again and again."""
     ready = []
     for name in [OURS.name, *request["peers"]]:
-        reason = refusal(SOLVERS[name], instance)
+        reason = solvers.refusal(SOLVERS[name], instance)
         if reason:
             print(f"{instance.name}: {name} left out: {reason}", file=sys.stderr)
             yield described(instance, SOLVERS[name], 0) | {"skipped": reason}
         else:
             ready.append(SOLVERS[name])
+    solvers.touch_memory(max((solver.bytes_needed(instance) for solver in ready), default=0))
     least = None
     for repetition in range(request["repeat"]):
         for solver in ready:
@@ -165,13 +166,6 @@ def _time(instance: cases.Instance, request: Record) -> Iterator[Record]:
             least = record["energy"] if least is None else least
             check_energy(solver, record["energy"], least)
             yield record
-
-
-def refusal(solver: Solver, instance: cases.Instance) -> str | None:
-    """Why a solver cannot run here."""
-    if solvers.installed(solver) is None:
-        return f"{solver.package} is not installed"
-    return solver.refusal(instance)
 
 
 def described(instance: cases.Instance, solver: Solver, repetition: int) -> Record:

@@ -38,7 +38,7 @@ BARS = {
 # A fifth of PyMaxflow's memory; a fifth of a cold solve's time after a strip along one face has changed.
 MEMORY_BAR = 5.0
 WARM_BAR = 5.0
-CHANGES = ("strip", "scattered", "seam")
+CHANGES = ("strip", "scattered", "seam", "shift")
 
 # Okabe and Ito, told apart by colour-blind readers too.
 _BLUE, _ORANGE, _GREY = "#0072b2", "#d55e00", "#8c8c8c"
@@ -234,8 +234,11 @@ def figure(records: Iterable[Record], file: Path) -> None:
             axes.set_axisbelow(True)
             axes.spines[["top", "right"]].set_visible(False)
             axes.tick_params(axis="y", length=0)
-        handles, labels = left.get_legend_handles_labels()
-        drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        named = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))
+        labels = [label for label in ("median", "least to most", "bar to clear") if label in named]
+        drawn.legend(
+            [named[label] for label in labels], labels, loc="outside lower center", ncols=len(labels), frameon=False
+        )
         file.parent.mkdir(parents=True, exist_ok=True)
         drawn.savefig(file, dpi=130, metadata={"Date": None} if file.suffix == ".svg" else None)
 
@@ -249,7 +252,7 @@ def _draw_speed(axes: Axes, chosen: dict[str, list[Record]]) -> None:
         if case in BARS:
             seen = axes.get_legend_handles_labels()[1]
             _mark(axes, BARS[case], place, "" if "bar to clear" in seen else "bar to clear")
-        axes.annotate(f"{middle:.1f}", (max(times), place), (4, 0), textcoords="offset points", va="center", fontsize=9)
+        _label(axes, f"{middle:.1f}", place)
     axes.margins(x=0.1)
     axes.set_title("times as fast as PyMaxflow, build and solve", fontsize=11)
 
@@ -258,13 +261,18 @@ def _draw_memory(axes: Axes, chosen: dict[str, list[Record]]) -> None:
     for place, found in enumerate(chosen.values()):
         memory = _memory_ratio(found)
         if memory is None:
-            axes.annotate("not measured", (0, place), (4, 0), textcoords="offset points", va="center", color=_GREY)
+            _label(axes, "not measured", place, color=_GREY)
             continue
         axes.barh(place, memory, height=0.62, color=_BLUE)
         _mark(axes, MEMORY_BAR, place)
-        axes.annotate(f"{memory:.1f}", (memory, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
+        _label(axes, f"{memory:.1f}", place)
     axes.margins(x=0.1)
     axes.set_title("times less memory than PyMaxflow", fontsize=11)
+
+
+def _label(axes: Axes, text: str, place: int, color: str = "white") -> None:
+    """Text at the foot of a bar, where neither marks nor whiskers are."""
+    axes.annotate(text, (0, place), (5, 0), textcoords="offset points", va="center", fontsize=9, color=color)
 
 
 def _mark(axes: Axes, value: float, place: int, label: str = "") -> None:

@@ -6,9 +6,10 @@
     python benchmarks/warm.py --table
 
 The flow of a case is solved, the unaries are changed in a strip along one face (5 % of the sites), at 1 % of the sites
-at random or on the outermost line or plane of sites, by about 20 % of their mean size (`cases.changes`), and the flow
-is solved again. Beside it: a new flow, built and solved with the changed unaries, which has to find the same energy;
-and PyMaxflow, which solves the case once from nothing and then each change, flow and search trees kept.
+at random or on the outermost line or plane of sites, by about 20 % of their mean size (`cases.changes`; shift is the
+strip again, all one way), and the flow is solved again. Beside it: a new flow, built and solved with the changed
+unaries, which has to find the same energy; and PyMaxflow, which solves the case once from nothing and then each change,
+flow and search trees kept.
 
 Results are added to benchmarks/results/warm.jsonl, in the format of flow.py.
 """
@@ -26,7 +27,7 @@ import cases
 import lines
 import solvers
 import tables
-from flow import add_common_arguments, check_energy, described, outcome, refusal, run_child
+from flow import add_common_arguments, check_energy, described, outcome, run_child
 from lines import Record
 from solvers import OURS, YARDSTICK, Stages
 
@@ -78,6 +79,7 @@ def _child(request: Record) -> Record:
         instance = cases.make(request["case"], quick=request["quick"])
     except cases.MissingDataError as error:
         return {"missing": str(error)}
+    solvers.touch_memory(OURS.bytes_needed(instance))
     records = []
     least: dict[str, int] = {}
     for repetition in range(request["repeat"]):
@@ -110,13 +112,14 @@ def _ours(instance: cases.Instance, repetition: int) -> Iterator[Record]:
 def _peer(instance: cases.Instance) -> Iterator[Record]:
     """One graph: the old unaries, then every change and back again."""
     about = described(instance, YARDSTICK, 0)
-    reason = refusal(YARDSTICK, instance)
+    reason = solvers.refusal(YARDSTICK, instance)
     if reason:
         print(f"{instance.name}: {YARDSTICK.name} left out: {reason}", file=sys.stderr)
         yield about | {"skipped": reason}
         return
     stages = YARDSTICK.stages(instance, instance.unary)
     graphs: list[Any] = []
+    solvers.touch_memory(YARDSTICK.bytes_needed(instance))
 
     def build() -> Any:
         graphs.append(stages.build())
