@@ -88,9 +88,9 @@ def _memory_ratio(records: list[Record]) -> float | None:
 
 
 def _verdict(ratio: float | None, bar: float | None) -> str:
-    if ratio is None or bar is None:
+    if bar is None:
         return "-"
-    return "met" if ratio >= bar else "missed"
+    return f"{bar:g}" if ratio is None else f"{bar:g} {'met' if ratio >= bar else 'missed'}"
 
 
 def _number(value: float | None, form: str = ".0f") -> str:
@@ -106,7 +106,7 @@ def flow_table(records: Iterable[Record]) -> str:
     """A row for every case, then the other peers' seconds, if any were asked."""
     chosen = newest(records)
     head = ["case", "sites", "neighbours", "bits", "dope s", "PyMaxflow s", "times as fast", "least to most"]
-    head += ["bar", "", "bytes/site", "PyMaxflow", "times less", "bar", ""]
+    head += ["bar", "bytes/site", "PyMaxflow bytes/site", "times less", "bar"]
     table = _markdown(head, [_flow_row(case, found) for case, found in chosen.items()])
     others = _others(chosen)
     return "\n\n".join([table, *others, *_left_out(chosen)])
@@ -116,7 +116,6 @@ def _flow_row(case: str, records: list[Record]) -> list[str]:
     ours, theirs = _runs(records, OURS), _runs(records, YARDSTICK)
     times = ratios(records)
     middle = median(times) if times else None
-    bar = BARS.get(case)
     memory = _memory_ratio(records)
     return [
         case,
@@ -127,12 +126,10 @@ def _flow_row(case: str, records: list[Record]) -> list[str]:
         _number(min(map(seconds, theirs), default=None), ".3f"),
         f"**{middle:.1f}**" if middle else "-",
         f"{min(times):.1f} to {max(times):.1f}" if times else "-",
-        _number(bar, "g"),
-        _verdict(middle, bar),
+        _verdict(middle, BARS.get(case)),
         _number(_bytes_per_site(records, OURS)),
         _number(_bytes_per_site(records, YARDSTICK)),
         _number(memory, ".1f"),
-        f"{MEMORY_BAR:g}",
         _verdict(memory, MEMORY_BAR),
     ]
 
@@ -175,7 +172,7 @@ def flow_summary(records: list[Record]) -> str:
 def warm_table(records: Iterable[Record]) -> str:
     """A row for every case and change."""
     head = ["case", "change", "sites changed", "again s", "cold solve s", "cold build + solve s", "times as fast"]
-    head += ["least to most", "than build + solve", "bar", "", "PyMaxflow again s", "PyMaxflow cold s"]
+    head += ["least to most", "bar", "than build + solve", "PyMaxflow again s", "PyMaxflow cold s"]
     rows = []
     for case, found in newest(records).items():
         for change in CHANGES:
@@ -200,9 +197,8 @@ def _warm_cells(change: str, runs: list[Record], peers: list[Record]) -> list[st
         f"{min(map(seconds, cold.values())):.3f}",
         f"**{median(alone):.1f}**",
         f"{min(alone):.1f} to {max(alone):.1f}",
-        f"{median(whole):.1f}",
-        _number(bar, "g"),
         _verdict(median(alone), bar),
+        f"{median(whole):.1f}",
         _number(min(again, default=None), ".4f"),
         _number(min(from_nothing, default=None), ".3f"),
     ]
@@ -280,15 +276,15 @@ def _mark(axes: Axes, value: float, place: int, label: str = "") -> None:
 
 
 def write_docs(flow: list[Record], warm: list[Record]) -> None:
-    """Put tables and figure into the page; small variants are left out."""
-    flow, warm = _full_size(flow), _full_size(warm)
-    if flow:
-        figure(flow, FIGURE)
+    """Put tables and figure into the page."""
+    if _full_size(flow):
+        figure(_full_size(flow), FIGURE)
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), flow, warm), encoding="utf-8")
 
 
 def page(text: str, flow: list[Record], warm: list[Record]) -> str:
-    """The page's text with the tables of these lines between its marks."""
+    """The page's text with the tables of these lines between its marks; small variants are left out."""
+    flow, warm = _full_size(flow), _full_size(warm)
     if flow:
         picture = f"![How many times as fast and as small as PyMaxflow](images/{FIGURE.name})"
         text = _between(text, "flow", "\n\n".join([_measured(flow), flow_table(flow), picture]))
@@ -309,7 +305,8 @@ def _measured(records: list[Record]) -> str:
     commits = sorted({r["commit"] for r in used})
     days = sorted({r["date"][:10] for r in used})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    return f"Measured on {'; '.join(machines)}; {when}; commit {', '.join(commits)}; against {', '.join(peers)}."
+    parts = ["; ".join(machines), when, f"commit {', '.join(commits)}", *peers]
+    return f"Measured on {', '.join(parts)}."
 
 
 def _between(text: str, mark: str, content: str) -> str:
