@@ -155,12 +155,12 @@ def _time(instance: cases.Instance, request: Record) -> Iterator[Record]:
             yield described(instance, SOLVERS[name], 0) | {"skipped": reason}
         else:
             ready.append(SOLVERS[name])
-    solvers.touch_memory(max((solver.bytes_needed(instance) for solver in ready), default=0))
     least = None
     for repetition in range(request["repeat"]):
         for solver in ready:
             if solver is not OURS and repetition >= request["peer_repeat"]:
                 continue
+            solvers.touch_memory(solver, instance)
             run = solvers.timed(solver.stages(instance, instance.unary))
             record = described(instance, solver, repetition) | outcome(instance, run)
             least = record["energy"] if least is None else least
@@ -180,7 +180,7 @@ def described(instance: cases.Instance, solver: Solver, repetition: int) -> Reco
         "neighbours": instance.neighbours,
         "repetition": repetition,
         "skipped": None,
-        **dict.fromkeys(("bits", "build_seconds", "solve_seconds", "read_seconds", "cpu_seconds")),
+        **dict.fromkeys(("bits", "build_seconds", "solve_seconds", "read_seconds", "user_seconds", "system_seconds")),
         **dict.fromkeys(("energy", "foreground", "held_bytes", "peak_bytes", "bytes_per_site")),
     }
 
@@ -196,7 +196,8 @@ def outcome(instance: cases.Instance, run: Run, unary: cases.Ints | None = None)
             ("build_seconds", run.build_seconds),
             ("solve_seconds", run.solve_seconds),
             ("read_seconds", run.read_seconds),
-            ("cpu_seconds", run.cpu_seconds),
+            ("user_seconds", run.user_seconds),
+            ("system_seconds", run.system_seconds),
         )
     }
     foreground = round(float(run.labels.mean()), 4)

@@ -73,6 +73,12 @@ def ratios(records: list[Record]) -> list[float]:
     return found
 
 
+def user_ratio(records: list[Record]) -> float | None:
+    """The same by the least user time of each: no page faults, nothing that the machine did beside."""
+    ours, theirs = (min((r["user_seconds"] for r in _runs(records, name)), default=None) for name in (OURS, YARDSTICK))
+    return theirs / ours if ours and theirs else None
+
+
 def _runs(records: list[Record], solver: str) -> list[Record]:
     return [r for r in records if r["solver"] == solver and not r["skipped"]]
 
@@ -106,7 +112,7 @@ def flow_table(records: Iterable[Record]) -> str:
     """A row for every case, then the other peers' seconds, if any were asked."""
     chosen = newest(records)
     head = ["case", "sites", "neighbours", "bits", "dope s", "PyMaxflow s", "times as fast", "least to most"]
-    head += ["bar", "bytes/site", "PyMaxflow bytes/site", "times less", "bar"]
+    head += ["bar", "in user time", "bytes/site", "PyMaxflow bytes/site", "times less", "bar"]
     table = _markdown(head, [_flow_row(case, found) for case, found in chosen.items()])
     others = _others(chosen)
     return "\n\n".join([table, *others, *_left_out(chosen)])
@@ -127,6 +133,7 @@ def _flow_row(case: str, records: list[Record]) -> list[str]:
         f"**{middle:.1f}**" if middle else "-",
         f"{min(times):.1f} to {max(times):.1f}" if times else "-",
         _verdict(middle, BARS.get(case)),
+        _number(user_ratio(records), ".1f"),
         _number(_bytes_per_site(records, OURS)),
         _number(_bytes_per_site(records, YARDSTICK)),
         _number(memory, ".1f"),
@@ -165,7 +172,8 @@ def flow_summary(records: list[Record]) -> str:
             parts.append(f"{solver} {stages} s, {_number(best['bytes_per_site'])} bytes/site")
     times = ratios(records)
     if times:
-        parts.append(f"{median(times):.2f} times as fast ({min(times):.2f} to {max(times):.2f})")
+        user = _number(user_ratio(records), ".2f")
+        parts.append(f"{median(times):.2f} times as fast ({min(times):.2f} to {max(times):.2f}; {user} in user time)")
     return f"{records[0]['case']}: " + "; ".join(parts)
 
 

@@ -79,7 +79,6 @@ def _child(request: Record) -> Record:
         instance = cases.make(request["case"], quick=request["quick"])
     except cases.MissingDataError as error:
         return {"missing": str(error)}
-    solvers.touch_memory(OURS.bytes_needed(instance))
     records = []
     least: dict[str, int] = {}
     for repetition in range(request["repeat"]):
@@ -99,6 +98,7 @@ def _ours(instance: cases.Instance, repetition: int) -> Iterator[Record]:
     """For every change a flow that has seen the old unaries, and a new one."""
     for name, (there, unary) in cases.changes(instance).items():
         about = described(instance, OURS, repetition) | {"change": name, "changed_sites": int(there.sum())}
+        solvers.touch_memory(OURS, instance)
         stages = OURS.stages(instance, instance.unary)
         flow = stages.build()
         stages.solve(flow)
@@ -119,7 +119,7 @@ def _peer(instance: cases.Instance) -> Iterator[Record]:
         return
     stages = YARDSTICK.stages(instance, instance.unary)
     graphs: list[Any] = []
-    solvers.touch_memory(YARDSTICK.bytes_needed(instance))
+    solvers.touch_memory(YARDSTICK, instance)
 
     def build() -> Any:
         graphs.append(stages.build())

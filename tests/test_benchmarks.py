@@ -154,7 +154,7 @@ def test_the_table_pairs_repetitions_and_takes_the_newest_commit(module):
             "bytes_per_site": 8 * seconds,
         }
         known = {"solver": solver, "repetition": repetition, "commit": commit, "date": date}
-        return about | known | of_stages
+        return about | known | of_stages | {"user_seconds": seconds / 2, "bytes_per_site": 8 * seconds}
 
     old = [line("dope", 1.0, commit="old", date="1"), line("PyMaxflow", 100.0, commit="old", date="1")]
     new = [
@@ -166,7 +166,7 @@ def test_the_table_pairs_repetitions_and_takes_the_newest_commit(module):
     ]
     assert tables.ratios(new) == [4.0, 2.0, 3.0]
     row = tables.flow_table(old + new).splitlines()[2]
-    assert "| **3.0** | 2.0 to 4.0 | 2.5 met | 16 | 32 | 2.0 | 5 missed |" in row
+    assert "| **3.0** | 2.0 to 4.0 | 2.5 met | 3.0 | 16 | 32 | 2.0 | 5 missed |" in row
 
 
 def test_the_page_shows_the_lines_that_are_there(module):
