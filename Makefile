@@ -22,7 +22,11 @@ ASKED := $(filter-out file,$(origin PYTHON))
 MADE := $(VENV)/.made-$(shell { pwd; $(if $(ASKED),,$(BIN)/python $(VERSION) ||) "$(PYTHON)" $(VERSION); } \
 	2>/dev/null | $(KEY))
 
-.PHONY: help demo test soak ctest lint format wheel clean
+# `make bench FLOW='--cases A2e --repeat 5'` measures less, or more.
+FLOW :=
+WARM :=
+
+.PHONY: help demo test soak bench ctest lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -38,6 +42,11 @@ test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further t
 soak: $(VENV)/.with-test ## run the tests that look for rare failures for minutes
 	$(BIN)/python -m pytest -m soak
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/test_laws.py tests/test_admm.py tests/test_core_flow.py
+
+bench: $(VENV)/.with-bench ## measure speed beside PyMaxflow for half an hour, and put the results into docs/speed.md
+	$(BIN)/python benchmarks/flow.py $(FLOW)
+	$(BIN)/python benchmarks/warm.py $(WARM)
+	$(BIN)/python benchmarks/flow.py --docs
 
 ctest: $(VENV)/.tools ## run the C++ tests under the address and undefined-behaviour sanitizers
 	PATH="$$PWD/$(BIN):$$PATH" && \
