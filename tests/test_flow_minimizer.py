@@ -51,8 +51,8 @@ def test_changing_some_sites_equals_minimizing_anew(energy, bits, data):
         unary.flat[sites] = values  # of a site listed twice the last value counts, as here
         try:
             changed.change(sites, values)
-        except InputError as error:
-            assert "2^50 units: expected all of the unary" in str(error)
+        except InputError:  # too large for this scale, which leaves few bits to what exceeds all pairs of a site
+            assert not whole
             changed.minimize(unary)
         anew = MaxFlow(bits).prepare(energy)
         anew.minimize(unary)
@@ -64,7 +64,7 @@ def test_a_fraction_among_whole_costs_needs_all_of_the_unary():
     minimizer = MaxFlow().prepare(energy)
     minimizer.minimize(GRID)
     before = answers(minimizer)
-    with pytest.raises(InputError, match="no multiples of 1, .* Call minimize with the unary of all sites"):
+    with pytest.raises(InputError, match=r"no multiples of 1, .* Call minimize with the unary of all sites"):
         minimizer.change([0, 1], [4.0, 0.3])
     assert answers(minimizer) == before
 

@@ -253,7 +253,8 @@ class GridPairs:
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
         """Which offsets lead from some site to another; the core is given no others."""
-        return np.all(np.abs(self.offsets) < np.array(self.shape), axis=1).reshape(-1)
+        fits: npt.NDArray[np.bool_] = np.all(np.abs(self.offsets) < np.array(self.shape), axis=1).reshape(-1)
+        return fits
 
     def native(self) -> _core.GridWeights:
         """These pairs as the core reads them; offsets that fit nowhere are left out."""
