@@ -21,7 +21,8 @@ def answers(minimizer):
 
 
 def test_max_flow_offers_the_second_protocol_and_icm_does_not():
-    assert isinstance(MaxFlow().prepare(Energy.grid(GRID)), FlowMinimizer)
+    offers: FlowMinimizer = MaxFlow().prepare(Energy.grid(GRID))  # mypy compares the types
+    assert isinstance(offers, FlowMinimizer)
     assert not isinstance(Icm().prepare(Energy.grid(GRID)), FlowMinimizer)
 
 
@@ -137,13 +138,22 @@ def test_a_reopened_minimizer_is_as_good_as_new(several, bits):
 
 def test_reopening_uses_the_memory_at_hand_where_it_can():
     rng = np.random.default_rng(0)
-    one, other = (Energy.grid(rng.normal(size=(30, 40)), features=rng.normal(size=(30, 40))) for _ in range(2))
-    minimizer = MaxFlow().prepare(one)
+    unary, features, field = rng.normal(size=(3, 30, 40))
+    minimizer = MaxFlow(bits=32, check=True).prepare(Energy.grid(unary, features=features))
     memory = minimizer._flow
-    minimizer.reopen(other)
-    assert minimizer._flow is memory
-    minimizer.reopen(Energy.grid(other.unary[:, 1:], features=rng.normal(size=(30, 39))))
-    assert minimizer._flow is not memory
+    for energy in (
+        Energy.grid(-unary),
+        Energy.grid(unary, lam=9.0, features=field),
+        Energy.grid(rng.integers(-9, 9, (30, 40))),
+        Energy.grid(field, weights=[np.abs(features), 0, 1, np.abs(field)]),
+    ):
+        minimizer.reopen(energy)
+        assert minimizer._flow is memory
+        alone = MaxFlow(bits=32).prepare(energy).minimize(energy.unary)
+        np.testing.assert_array_equal(minimizer.minimize(energy.unary).labels, alone.labels)
+    for energy in (Energy.grid(unary, kernel=5), Energy.grid(unary[:, 1:])):
+        minimizer.reopen(energy)
+        assert minimizer._flow is not memory
 
 
 def test_work_that_was_cancelled_can_be_done_again():
@@ -209,7 +219,7 @@ def test_a_minimizer_at_work_refuses_another_thread():
     )
 
 
-def test_a_check_that_fails_is_heard_after_every_solve():
+def test_a_check_that_fails_is_heard_after_every_solve(monkeypatch):
     class Wrong:
         def minimize(self, unary): ...
         def change(self, sites, unary): ...
@@ -217,7 +227,7 @@ def test_a_check_that_fails_is_heard_after_every_solve():
             raise RuntimeError("an open arc from a source to a sink")
 
     minimizer = MaxFlow(check=True).prepare(Energy.grid(GRID))
-    minimizer._flow = Wrong()
+    monkeypatch.setattr(minimizer, "_flow", Wrong())
     with pytest.raises(RuntimeError, match="open arc"):
         minimizer.minimize(GRID)
     with pytest.raises(RuntimeError, match="open arc"):
