@@ -527,7 +527,11 @@ class MaxFlow {
 
     // Called only where flow and excess agree, so that forgetting the forests makes all well.
     void pause(const Poll& poll, std::int64_t work) {
+#ifdef DOPE_FUZZ
+        constexpr std::int64_t kWorkBetweenPolls = 1;  // small networks are interrupted, too
+#else
         constexpr std::int64_t kWorkBetweenPolls = 1 << 16;  // some milliseconds
+#endif
         work_ += work;
         if (work_ < kWorkBetweenPolls || !poll) return;
         work_ = 0;
