@@ -26,7 +26,7 @@ MADE := $(VENV)/.made-$(shell { pwd; $(if $(ASKED),,$(BIN)/python $(VERSION) ||)
 FLOW :=
 WARM :=
 
-.PHONY: help demo test soak bench ctest lint format wheel clean
+.PHONY: help demo test soak bench ctest timing lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -53,6 +53,12 @@ ctest: $(VENV)/.tools ## run the C++ tests under the address and undefined-behav
 	cmake --fresh -S . -B build/ctest -G Ninja -DDOPE_TESTS=ON -DDOPE_PYTHON=OFF -DDOPE_SANITIZE=ON && \
 	cmake --build build/ctest && \
 	ctest --test-dir build/ctest --output-on-failure --no-tests=error
+
+timing: $(VENV)/.tools ## time the C++ core by kernel
+	PATH="$$PWD/$(BIN):$$PATH" && \
+	cmake -S . -B build/timing -G Ninja -DDOPE_TESTS=ON -DDOPE_PYTHON=OFF && \
+	cmake --build build/timing --target flow_timing && \
+	build/timing/flow_timing
 
 lint: $(VENV)/.with-dev ## check style, types and the direction of imports
 	$(BIN)/ruff check

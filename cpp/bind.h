@@ -90,6 +90,15 @@ inline RealView real_view(const AnyArray& array, const std::string& name) {
     refuse_dtype(array, name, "float32 or float64");
 }
 
+inline PixelView pixel_view(const AnyArray& array, const std::string& name) {
+    if (array.dtype() == nb::dtype<std::uint8_t>()) return view_of<std::uint8_t>(array);
+    if (array.dtype() == nb::dtype<std::uint16_t>()) return view_of<std::uint16_t>(array);
+    if (array.dtype() == nb::dtype<std::int16_t>()) return view_of<std::int16_t>(array);
+    if (array.dtype() == nb::dtype<float>()) return view_of<float>(array);
+    if (array.dtype() == nb::dtype<double>()) return view_of<double>(array);
+    refuse_dtype(array, name, "uint8, uint16, int16, float32 or float64");
+}
+
 // The array's elements in row-major order: in place if they lie so, otherwise copied.
 template <class T>
 class Contiguous {

@@ -14,7 +14,7 @@ Features features_from(nb::handle object, const Point& shape, double beta) {
         throw std::invalid_argument("features has shape " + text(found) + ": expected " +
                                     text(shape) + " and one more axis for channels");
     }
-    return {real_view(array, "features"), found.back(), beta};
+    return {pixel_view(array, "features"), found.back(), beta};
 }
 
 std::vector<RealView> fields_from(const nb::sequence& arrays, const Point& shape, std::size_t h) {

@@ -35,13 +35,12 @@ double capacity_or_minus_one(double weight, double scale) {
     return fits ? scaled : -1.0;
 }
 
-struct Extremes {
-    double least;  // of the weights, and below 0 if one is not a number
-    double most;   // of the capacities
-};
-
-// Replaces weights by capacities, rint(weight * scale), whether they fit or not.
-Extremes round_weights(double* weights, std::int64_t count, double scale);
+// Writes rint(weight * scale) for each weight; false if one of them is not a number, is below 0, or
+// comes out above `most`.
+bool round_weights(const double* weights, std::int64_t count, double scale, double most,
+                   std::int32_t* capacities);
+bool round_weights(const double* weights, std::int64_t count, double scale, double most,
+                   std::int64_t* capacities);
 
 // Says why capacity_or_minus_one refused this weight.
 template <class Capacity>

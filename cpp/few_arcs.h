@@ -36,7 +36,7 @@ class FewArcs {
     Arc degree(Site) const { return kArcs; }
     Site head(Site v, Arc m) const { return v + steps_[static_cast<std::size_t>(m)]; }
     Arc opposite(Site, Arc m) const { return kArcs - 1 - m; }
-    const Capacity* residuals(Site v) const { return at(v).residual; }
+    Capacity* residuals(Site v) { return at(v).residual; }
     Capacity residual(Site v, Arc m) const { return at(v).residual[m]; }
 
     Level level(Site v) const { return at(v).level; }
@@ -60,6 +60,12 @@ class FewArcs {
         for (found = found >> from << from; found; found &= found - 1) {
             if (visit(static_cast<Arc>(std::countr_zero(found)))) return;
         }
+    }
+
+    static constexpr Site kTogether = 1;
+    template <class Match>
+    bool none_near(Site, Match) const {
+        return false;
     }
 
     template <bool, class Visit>
@@ -107,7 +113,6 @@ class FewArcs {
         erase(at(v).away, m);
         erase(at(v).towards, m);
     }
-    void set_residual(Site v, Arc m, Capacity capacity) { at(v).residual[m] = capacity; }
 
   private:
     struct Record {

@@ -102,6 +102,12 @@ class GraphNetwork {
         }
     }
 
+    static constexpr Site kTogether = 1;
+    template <class Match>
+    bool none_near(Site, Match) const {
+        return false;
+    }
+
     template <bool, class Visit>
     void for_each_child(Site v, Level, Visit&& visit) const {
         const Arc arcs = degree(v);

@@ -67,10 +67,9 @@ class GridNetwork : public Store {
     }
 
     void fill(const GridWeights& weights, double scale, const Poll& poll);
-    void open_arcs_inside();
-    void fill_run(const GridWeights& weights, double scale, const GridLayout::Used& use,
-                  const Point& first, Index length);
-    void add_up();
+    class Filler;
+    // Of a site's capacities. Where 32 bits hold the sum of any number of them, half as wide.
+    using Sum = std::conditional_t<sizeof(Capacity) == 2, std::int32_t, std::int64_t>;
 
     GridLayout layout_;
     Excess greatest_sum_ = 0;

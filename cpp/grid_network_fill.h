@@ -1,15 +1,12 @@
-// How a GridNetwork gets its capacities.
+// How a GridNetwork gets its capacities: in short runs of sites, whose weights are computed arc by
+// arc into buffers that stay in the first cache, and written site by site, each once. Every weight
+// is computed twice, for both of its ends: that is cheaper than to write to the far end, which is
+// not in the cache.
 #pragma once
-
-#include <array>
 
 #include "grid_network.h"
 
 namespace dope {
-
-// Sites are filled in short runs: the records that a run of tails and its runs of heads write to
-// stay in the first cache.
-inline constexpr Index kFillRun = 128;
 
 template <class Store>
 void GridNetwork<Store>::refill(const GridWeights& weights, double scale, const Poll& poll) {
@@ -17,132 +14,186 @@ void GridNetwork<Store>::refill(const GridWeights& weights, double scale, const 
     fill(weights, scale, poll);
 }
 
-// Row by row and within a row offset by offset.
+template <class Store>
+class GridNetwork<Store>::Filler {
+  public:
+    Filler(GridNetwork& network, const GridWeights& weights, double scale)
+        : network_(network),
+          layout_(network.layout_),
+          weights_(weights),
+          scale_(scale),
+          run_(run_of_sites(layout_)),
+          weight_(2 * layout_.used.size() * static_cast<std::size_t>(run_)),
+          rounded_(static_cast<std::size_t>(run_)),
+          sums_(static_cast<std::size_t>(run_)),
+          capacities_(layout_.steps.size() * static_cast<std::size_t>(run_), 0) {
+        for (const auto& use : layout_.used) {
+            Point back = use.step;
+            for (Index& axis : back) axis = -axis;
+            ways_.push_back({use.arc, use.offset, use.step, true, 0, 0, {}, nullptr});
+            ways_.push_back(
+                {layout_.opposite(use.arc), use.offset, back, false, 0, 0, {}, nullptr});
+        }
+    }
+
+    // How many sites at a time.
+    Index run() const { return run_; }
+
+    void fill(const Point& first, Index length) {
+        compute_weights(first, length);
+        std::fill(sums_.begin(), sums_.end(), Sum{0});
+        closed_.clear();
+        auto open = network_.none_open();
+        for (const Way& way : ways_) {
+            round(way, length);
+            if (way.low < way.high) network_.insert(open, way.arc);
+        }
+        const auto place = static_cast<Site>(layout_.place(first));
+        for (Index t = 0; t < length; ++t) {
+            const Site v = place + static_cast<Site>(t);
+            network_.set_open(v, open);
+            Capacity* const residuals = network_.residuals(v);
+            const Capacity* capacity = capacities_.data() + t;
+            for (std::size_t m = 0; m < layout_.steps.size(); ++m, capacity += run_) {
+                residuals[m] = *capacity;
+            }
+        }
+        for (const auto& [t, arc] : closed_) network_.close(place + static_cast<Site>(t), arc);
+        require_sums(first, length);
+    }
+
+    Sum greatest_sum() const { return greatest_sum_; }
+
+  private:
+    // So that all buffers stay in the first cache.
+    static Index run_of_sites(const GridLayout& layout) {
+        constexpr Index kNumbers = 2048;
+        const auto arcs = static_cast<Index>(std::max<std::size_t>(1, layout.steps.size()));
+        return std::clamp<Index>(kNumbers / arcs, 64, 512);
+    }
+
+    // What leads from a site to one of its neighbors.
+    struct Way {
+        Arc arc;
+        std::size_t offset;  // the caller's
+        Point step;
+        bool forth;  // the caller counts the pair from this end
+        // Of the run at hand: the sites whose neighbor is inside, the first one's tail, and
+        // weights.
+        Index low = 0;
+        Index high = 0;
+        Point tail;
+        double* weights = nullptr;
+    };
+
+    Capacity* row(Arc m) { return &capacities_[static_cast<std::size_t>(m * run_)]; }
+
+    void compute_weights(const Point& first, Index length) {
+        double* end = weight_.data();
+        for (Way& way : ways_) {
+            place(way, first, length);
+            way.weights = end;
+            end += way.high - way.low;
+            if (way.low == way.high) continue;
+            weights_.begin_row(way.offset, way.tail, way.high - way.low, way.weights);
+        }
+        weights_.exponentials(weight_.data(), end - weight_.data());
+    }
+
+    void place(Way& way, const Point& first, Index length) const {
+        const std::size_t last = first.size() - 1;
+        bool inside = true;
+        for (std::size_t a = 0; a < last; ++a) {
+            const Index there = first[a] + way.step[a];
+            inside &= 0 <= there && there < layout_.shape[a];
+        }
+        const Index beyond = layout_.shape[last] - first[last];
+        way.low = std::clamp<Index>(-way.step[last] - first[last], 0, length);
+        way.high = std::clamp<Index>(beyond - way.step[last], way.low, length);
+        if (!inside) way.high = way.low = 0;
+        way.tail = first;
+        way.tail[last] += way.low;
+        if (way.forth) return;
+        for (std::size_t a = 0; a <= last; ++a) way.tail[a] += way.step[a];
+    }
+
+    // A row of capacities from a row of weights; 0 where there is none.
+    void round(const Way& way, Index length) {
+        Capacity* const out = row(way.arc);
+        std::fill(out, out + way.low, Capacity{0});
+        std::fill(out + way.high, out + length, Capacity{0});
+        const Index count = way.high - way.low;
+        if (count == 0) return;
+        weights_.end_row(way.offset, way.tail, count, way.weights);
+        constexpr auto kMost = static_cast<double>(Width<Capacity>::kMostCapacity);
+        if (!round_weights(way.weights, count, scale_, kMost, rounded_.data())) refuse(way);
+        Capacity least = std::numeric_limits<Capacity>::max();
+        for (Index t = 0; t < count; ++t) {
+            const Sum capacity = rounded_[static_cast<std::size_t>(t)];
+            out[way.low + t] = static_cast<Capacity>(capacity);
+            least = std::min(least, static_cast<Capacity>(capacity));
+            sums_[static_cast<std::size_t>(way.low + t)] += capacity;
+        }
+        // Arcs are open both ways or not at all: not where the weight is 0 or the neighbor outside.
+        if (count == length && least > 0) return;
+        for (Index t = 0; t < length; ++t) {
+            if (out[t] == 0) closed_.push_back({t, way.arc});
+        }
+    }
+
+    [[noreturn]] void refuse(const Way& way) const {
+        Point p = way.tail;
+        for (Index t = 0; t < way.high - way.low; ++t, ++p.back()) {
+            if (capacity_or_minus_one<Capacity>(way.weights[t], scale_) >= 0.0) continue;
+            refuse_weight<Capacity>(
+                way.weights[t], scale_,
+                "at site " + text(p) + ", offset " + text(weights_.offsets()[way.offset]));
+        }
+        throw std::logic_error("a weight was refused that fits");
+    }
+
+    void require_sums(const Point& first, Index length) {
+        for (Index t = 0; t < length; ++t) {
+            const Sum sum = sums_[static_cast<std::size_t>(t)];
+            if (sum <= greatest_sum_) continue;
+            Point site = first;
+            site.back() += t;
+            require_sum<Capacity>(sum, "of site " + text(site));
+            greatest_sum_ = sum;
+        }
+    }
+
+    struct Closed {
+        Index t;
+        Arc arc;
+    };
+
+    GridNetwork& network_;
+    const GridLayout& layout_;
+    const GridWeights& weights_;
+    double scale_;
+    Index run_;
+    std::vector<Way> ways_;
+    std::vector<double> weight_;        // of all ways, one after another
+    std::vector<Sum> rounded_;          // of one
+    std::vector<Sum> sums_;             // per site
+    std::vector<Capacity> capacities_;  // a row per arc
+    std::vector<Closed> closed_;
+    Sum greatest_sum_ = 0;
+};
+
 template <class Store>
 void GridNetwork<Store>::fill(const GridWeights& weights, double scale, const Poll& poll) {
     require_scale(scale);
-    open_arcs_inside();
-    std::vector<Box> tails;
-    for (const auto& use : layout_.used) tails.push_back(weights.tails(use.offset));
-    const std::size_t last = layout_.shape.size() - 1;
-    Point from;
+    Filler filler(*this, weights, scale);
     for_each_run(
         whole(layout_.shape),
         [&](const Point& first, Index length) {
             if (poll && poll()) throw Interrupted();
-            for (std::size_t m = 0; m < tails.size(); ++m) {
-                bool inside = true;
-                for (std::size_t a = 0; a < last; ++a) {
-                    inside &= tails[m].low[a] <= first[a] && first[a] < tails[m].high[a];
-                }
-                const Index low = std::max(first[last], tails[m].low[last]);
-                const Index high = std::min(first[last] + length, tails[m].high[last]);
-                if (!inside || low >= high) continue;
-                from = first;
-                from[last] = low;
-                fill_run(weights, scale, layout_.used[m], from, high - low);
-            }
+            filler.fill(first, length);
         },
-        kFillRun);
-    add_up();
-}
-
-// To begin with, an arc is open both ways, if it does not lead out of the grid.
-template <class Store>
-void GridNetwork<Store>::open_arcs_inside() {
-    const std::size_t last = layout_.shape.size() - 1;
-    struct Way {
-        Arc arc;
-        Point step;
-    };
-    std::vector<Way> ways;
-    for (const auto& use : layout_.used) {
-        Point back = use.step;
-        for (Index& axis : back) axis = -axis;
-        ways.push_back({use.arc, use.step});
-        ways.push_back({layout_.opposite(use.arc), back});
-    }
-    for_each_run(whole(layout_.shape), [&](const Point& first, Index length) {
-        auto open = this->none_open();
-        std::vector<const Way*> inside;
-        for (const Way& way : ways) {
-            bool stays = true;
-            for (std::size_t a = 0; a < last; ++a) {
-                const Index there = first[a] + way.step[a];
-                stays &= 0 <= there && there < layout_.shape[a];
-            }
-            if (!stays) continue;
-            this->insert(open, way.arc);
-            inside.push_back(&way);
-        }
-        const auto start = static_cast<Site>(layout_.place(first));
-        for (Index t = 0; t < length; ++t) this->set_open(start + static_cast<Site>(t), open);
-        for (const Way* way : inside) {
-            // Along the last axis the first -step sites, or the last step ones, lead out.
-            const Index step = way->step[last];
-            const Index low = std::max(first[last], step > 0 ? layout_.shape[last] - step : 0);
-            const Index high =
-                std::min(first[last] + length, step > 0 ? layout_.shape[last] : -step);
-            for (Index x = low; x < high; ++x) {
-                this->close(start + static_cast<Site>(x - first[last]), way->arc);
-            }
-        }
-    });
-}
-
-template <class Store>
-void GridNetwork<Store>::fill_run(const GridWeights& weights, double scale,
-                                  const GridLayout::Used& use, const Point& first, Index length) {
-    std::array<double, kFillRun> weight;
-    weights.row(use.offset, first, length, weight.data());
-    const auto [least, most] = round_weights(weight.data(), length, scale);
-    if (least < 0.0 || most > static_cast<double>(Width<Capacity>::kMostCapacity)) {
-        weights.row(use.offset, first, length, weight.data());
-        for (Index t = 0; t < length; ++t) {
-            const double found = weight[static_cast<std::size_t>(t)];
-            if (capacity_or_minus_one<Capacity>(found, scale) >= 0.0) continue;
-            Point p = first;
-            p.back() += t;
-            refuse_weight<Capacity>(found, scale,
-                                    "at site " + text(p) + ", offset " + text(use.step));
-        }
-    }
-    auto p = static_cast<Site>(layout_.place(first));
-    Site q = this->head(p, use.arc);
-    const Arc back = layout_.opposite(use.arc);
-    for (std::size_t t = 0; t < static_cast<std::size_t>(length); ++t, ++p, ++q) {
-        const auto capacity = static_cast<Capacity>(weight[t]);
-        this->set_residual(p, use.arc, capacity);
-        this->set_residual(q, back, capacity);
-        if (capacity == 0) {
-            this->close(p, use.arc);
-            this->close(q, back);
-        }
-    }
-}
-
-template <class Store>
-void GridNetwork<Store>::add_up() {
-    // Where 32 bits hold the sum of any number of arcs, they are added twice as fast.
-    using Sum = std::conditional_t<sizeof(Capacity) == 2, std::int32_t, std::int64_t>;
-    greatest_sum_ = 0;
-    const Point strides = row_major_strides(layout_.shape);
-    for_each_row([&](Site first, std::size_t callers, Site length) {
-        for (Site t = 0; t < length; ++t) {
-            const Capacity* capacities = this->residuals(first + t);
-            Sum sum = 0;
-            for (Arc m = 0; m < this->degree(first + t); ++m) sum += capacities[m];
-            if (sum <= static_cast<Sum>(greatest_sum_)) continue;
-            Point site;
-            auto rest = static_cast<Index>(callers) + t;
-            for (const Index stride : strides) {
-                site.push_back(rest / stride);
-                rest %= stride;
-            }
-            require_sum<Capacity>(sum, "of site " + text(site));
-            greatest_sum_ = static_cast<Excess>(sum);
-        }
-    });
+        filler.run());
+    greatest_sum_ = static_cast<Excess>(filler.greatest_sum());
 }
 
 template <class Store>

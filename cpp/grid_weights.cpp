@@ -13,9 +13,36 @@ double squared_difference(T a, T b) {
     return difference * difference;
 }
 
-// Replaces each squared distance by factor * exp(minus_beta * squared distance).
-DOPE_WIDE_VECTORS void falling(double* out, Index length, double factor, double minus_beta) {
-    for (Index t = 0; t < length; ++t) out[t] = factor * portable_exp(minus_beta * out[t]);
+// Squared distances of `length` pixels of kChannels numbers each, which follow one another.
+template <int kChannels, class T>
+inline void packed_distances(const T* p, const T* q, Index length, double* out) {
+    for (Index t = 0; t < length; ++t) {
+        double sum = 0.0;
+        for (int c = 0; c < kChannels; ++c) {
+            sum += squared_difference(p[t * kChannels + c], q[t * kChannels + c]);
+        }
+        out[t] = sum;
+    }
+}
+
+// Attributes that choose a processor do not reach templates: one function for each type of pixel.
+#define DOPE_PACKED(T)                                                                         \
+    DOPE_WIDE_VECTORS void one_channel(const T* p, const T* q, Index length, double* out) {    \
+        packed_distances<1>(p, q, length, out);                                                \
+    }                                                                                          \
+    DOPE_WIDE_VECTORS void three_channels(const T* p, const T* q, Index length, double* out) { \
+        packed_distances<3>(p, q, length, out);                                                \
+    }
+DOPE_PACKED(std::uint8_t)
+DOPE_PACKED(std::uint16_t)
+DOPE_PACKED(std::int16_t)
+DOPE_PACKED(float)
+DOPE_PACKED(double)
+#undef DOPE_PACKED
+
+// Replaces each squared distance by exp(minus_beta * squared distance).
+DOPE_WIDE_VECTORS void falling(double* out, Index length, double minus_beta) {
+    for (Index t = 0; t < length; ++t) out[t] = portable_exp(minus_beta * out[t]);
 }
 
 }  // namespace
@@ -28,9 +55,9 @@ void squared_distances(const Features& features, const Point& first, const Point
             const Index channel = values.strides.back();
             const auto* p = values.at(first);
             const auto* q = p + values.distance(offset);
-            if (features.channels == 1 && step == 1) {
-                for (Index t = 0; t < length; ++t) out[t] = squared_difference(p[t], q[t]);
-                return;
+            if (features.channels == 1 && step == 1) return one_channel(p, q, length, out);
+            if (features.channels == 3 && step == 3 && channel == 1) {
+                return three_channels(p, q, length, out);
             }
             for (Index t = 0; t < length; ++t) {
                 double sum = 0.0;
@@ -55,10 +82,23 @@ GridWeights::GridWeights(Point shape, std::vector<Point> offsets, std::vector<do
       counts_(std::move(counts)) {}
 
 void GridWeights::row(std::size_t m, const Point& first, Index length, double* out) const {
+    begin_row(m, first, length, out);
+    exponentials(out, length);
+    end_row(m, first, length, out);
+}
+
+void GridWeights::begin_row(std::size_t m, const Point& first, Index length, double* out) const {
+    if (features_) squared_distances(*features_, first, offsets_[m], length, out);
+}
+
+void GridWeights::exponentials(double* out, Index length) const {
+    if (features_) falling(out, length, -features_->beta);
+}
+
+void GridWeights::end_row(std::size_t m, const Point& first, Index length, double* out) const {
     const double factor = factors_[m];
     if (features_) {
-        squared_distances(*features_, first, offsets_[m], length, out);
-        falling(out, length, factor, -features_->beta);
+        for (Index t = 0; t < length; ++t) out[t] *= factor;
     } else {
         std::fill_n(out, length, factor);
     }

@@ -15,7 +15,7 @@
 namespace dope {
 
 struct Features {
-    RealView values;  // one more axis than the box: channels, last
+    PixelView values;  // one more axis than the box: channels, last
     Index channels = 0;
     double beta = 0.0;
 };
@@ -37,6 +37,12 @@ class GridWeights {
 
     // w(p, m) for the `length` sites from `first` along the last axis, all of them in tails(m).
     void row(std::size_t m, const Point& first, Index length, double* out) const;
+
+    // The same in three steps, of which the second takes many rows at once: then what it costs to
+    // start a loop over vectors does not count.
+    void begin_row(std::size_t m, const Point& first, Index length, double* out) const;
+    void exponentials(double* out, Index length) const;  // nothing if there are no features
+    void end_row(std::size_t m, const Point& first, Index length, double* out) const;
 
     // w(p, m) for all sites in row-major order, 0 where the pair does not exist.
     void all(std::size_t m, double* out) const;

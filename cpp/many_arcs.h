@@ -56,7 +56,7 @@ class ManyArcs {
     Arc degree(Site) const { return arcs_; }
     Site head(Site v, Arc m) const { return v + steps_[static_cast<std::size_t>(m)]; }
     Arc opposite(Site, Arc m) const { return arcs_ - 1 - m; }
-    const Capacity* residuals(Site v) const { return &residual_[slot(v, 0)]; }
+    Capacity* residuals(Site v) { return &residual_[slot(v, 0)]; }
     Capacity residual(Site v, Arc m) const { return residual_[slot(v, m)]; }
 
     Level level(Site v) const { return level_[static_cast<std::size_t>(v)]; }
@@ -90,6 +90,19 @@ class ManyArcs {
             }
             behind = ~Word{0};
         }
+    }
+
+    // True only if no neighbor of the kTogether sites from v on matches.
+    static constexpr Site kTogether = 16;
+    template <class Match>
+    bool none_near(Site v, Match match) const {
+        for (const Site step : rows_.steps) {
+            const std::uint8_t* const first = mark_.data() + v + step;
+            const Sixteen low = Sixteen::from(first);
+            const Sixteen high = Sixteen::from(first + kRow - 1);
+            if (match(low) | match(high)) return false;
+        }
+        return true;
     }
 
     // The children of v are at this level, and hang on arcs that carry flow away from v or towards
@@ -140,18 +153,17 @@ class ManyArcs {
     OpenSet none_open() const { return OpenSet(rows_.words, 0); }
     void insert(OpenSet& set, Arc m) const { insert(set.data(), m); }
     void set_open(Site v, const OpenSet& set) {
-        std::copy(set.begin(), set.end(), open_arcs<true>(v));
-        std::copy(set.begin(), set.end(), open_arcs<false>(v));
+        Word* const sets = open_arcs<true>(v);  // and behind it those towards v
+        for (std::size_t k = 0; k < rows_.words; ++k) sets[k] = sets[rows_.words + k] = set[k];
     }
     void close(Site v, Arc m) {
         erase(open_arcs<true>(v), m);
         erase(open_arcs<false>(v), m);
     }
-    void set_residual(Site v, Arc m, Capacity capacity) { residual_[slot(v, m)] = capacity; }
 
   private:
     // Rows are read in whole vectors, the last of them past the last site.
-    static constexpr std::size_t kSlack = 16;
+    static constexpr std::size_t kSlack = 48;
 
     static bool follows(Site before, Site step) {
         // The site itself, in the middle of the kernel, does not end a row.

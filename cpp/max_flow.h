@@ -7,6 +7,7 @@
 //                                                 v, or towards v, to heads whose levels match, in
 //                                                 order, until visit(m) returns true
 //     for_each_child<away>(v, level, visit)       the arcs to the children of v
+//     none_near(v, match), kTogether              can so many sites from v on be passed over?
 //     push(v, m, u, amount)                       flow over v's arc m to u; did it close the arc?
 //     for_each_row, real_sites, place, bytes      the caller's sites
 //
@@ -198,8 +199,8 @@ class MaxFlow {
     void search(const Poll& poll) {
         if (std::max(source_.depth, sink_.depth) > kMostLevels) forget_forests();
         if (rootless_) {
-            push_to_neighbors(poll);
             plant_forests();
+            push_to_neighbors(poll);
         }
         while (!closed<kSource>() && !closed<kSink>()) {
             grow<kSource>(poll);
@@ -268,38 +269,46 @@ class MaxFlow {
         pause(poll, 1);
     }
 
-    // The first augmentations, from a site to its neighbor, without forests: on an easy problem
-    // they are most of all, and cost a fraction of what they would in forests.
+    void plant_forests() {
+        network_.for_each_row([&](Site first, std::size_t, Site length) {
+            for (Site v = first; v < first + length; ++v) settle(v);
+        });
+        rootless_ = false;
+    }
+
+    // The first augmentations, from a root to a root beside it, while the forests are but roots: on
+    // an easy problem they are most of all, and cost a fraction of what they would later.
     void push_to_neighbors(const Poll& poll) {
         network_.for_each_row([&](Site first, std::size_t, Site length) {
             for (Site v = first; v < first + length; ++v) {
+                if (network_.level(v) <= 0) continue;
                 pause(poll, 1);
-                if (at(excess_, v) > 0) push_from(v);
+                push_from(v);
             }
         });
     }
 
     void push_from(Site v) {
         Excess left = at(excess_, v);
-        network_.template for_each_open<true>(v, 0, Anywhere(), [&](Arc m) {
+        network_.template for_each_open<true>(v, 0, AtLevel(-1), [&](Arc m) {
             const Site u = network_.head(v, m);
             const Excess wanted = -at(excess_, u);
-            if (wanted <= 0) return false;
             const Excess amount =
                 std::min({left, wanted, static_cast<Excess>(network_.residual(v, m))});
             network_.push(v, m, u, amount);
             at(excess_, u) += amount;
             left -= amount;
+            if (amount == wanted) uproot(u);
             return left == 0;
         });
         at(excess_, v) = left;
+        if (left == 0) uproot(v);
     }
 
-    void plant_forests() {
-        network_.for_each_row([&](Site first, std::size_t, Site length) {
-            for (Site v = first; v < first + length; ++v) settle(v);
-        });
-        rootless_ = false;
+    // Frees a root that has no excess left, and no children yet.
+    void uproot(Site v) {
+        network_.set_level(v, 0);
+        network_.parent(v) = kNone;
     }
 
     // Restores invariant 1 at v, whose excess is new.
@@ -345,11 +354,7 @@ class MaxFlow {
     void grow(const Poll& poll) {
         Forest& mine = forest<side>();
         mine.most = mine.depth + 1;
-        for (Site v = 0; !mine.listed() && v < network_.sites(); ++v) {
-            if (depth<side>(v) != mine.depth) continue;
-            pause(poll, 1);
-            scan<side>(v);
-        }
+        if (!mine.listed()) grow_roots<side>(poll);
         for (std::size_t k = 0; k < mine.frontier.size(); ++k) {  // which may grow meanwhile
             pause(poll, 1);
             const Site v = mine.frontier[k];
@@ -358,6 +363,23 @@ class MaxFlow {
         mine.frontier.clear();
         mine.frontier.swap(mine.next);
         ++mine.depth;
+    }
+
+    // The first step of growth. Most roots of an easy problem lie among roots of their own kind.
+    template <int side>
+    void grow_roots(const Poll& poll) {
+        constexpr Site kTogether = Network::kTogether;
+        network_.for_each_row([&](Site first, std::size_t, Site length) {
+            for (Site v = first; v < first + length; ++v) {
+                if ((v - first) % kTogether == 0 && network_.none_near(v, OutsideOf<side>())) {
+                    v += kTogether - 1;
+                    continue;
+                }
+                if (depth<side>(v) != forest<side>().depth) continue;
+                pause(poll, 1);
+                scan<side>(v);
+            }
+        });
     }
 
     template <int side>

@@ -1,6 +1,7 @@
 // Someone else's array, read in place: a pointer, strides, and whatever keeps the memory alive.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <variant>
 
@@ -24,7 +25,10 @@ struct View {
     const T* at(const Point& point) const { return start + distance(point); }
 };
 
-// Measurements come in either width; arithmetic is always in double.
+// Measurements come in either width, pixels as cameras and scanners write them too, and are read
+// where they lie; arithmetic is always in double.
 using RealView = std::variant<View<float>, View<double>>;
+using PixelView = std::variant<View<std::uint8_t>, View<std::uint16_t>, View<std::int16_t>,
+                               View<float>, View<double>>;
 
 }  // namespace dope

@@ -43,12 +43,13 @@ def test_weights_follow_their_formula(seed):
     offsets = half_kernel(dimension, int(rng.integers(1, 3)), rng)
     factors = rng.uniform(-1, 1, len(offsets))
     dtype = rng.choice([np.float32, np.float64])
-    features = rng.normal(size=(*shape, int(rng.integers(1, 4)))).astype(dtype) if rng.random() < 0.7 else None
+    pixels = rng.choice([np.uint8, np.uint16, np.int16, np.float32, np.float64])
+    features = (rng.random((*shape, int(rng.integers(1, 5)))) * 4).astype(pixels) if rng.random() < 0.7 else None
     fields = [rng.normal(size=shape).astype(dtype) for _ in offsets] if rng.random() < 0.5 else None
     counts = [rng.integers(1, 4, n).astype(float) for n in shape] if rng.random() < 0.5 else None
     if features is not None and rng.random() < 0.5:  # views are read in place
         features = features[..., ::-1]
-    beta = rng.uniform(0, 3)
+    beta = rng.uniform(0, 1)
     weights = _core.GridWeights(shape, offsets, factors, features, beta, fields, counts)
 
     for m, offset in enumerate(offsets):

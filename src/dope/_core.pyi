@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Reals: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
+Pixels: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.int16] | Reals
 
 @final
 class GridWeights:
@@ -21,7 +22,7 @@ class GridWeights:
         shape: Sequence[int],
         offsets: NDArray[np.int64],
         factors: NDArray[np.float64],
-        features: Reals | None = None,
+        features: Pixels | None = None,
         beta: float = 0.0,
         fields: Sequence[Reals] | None = None,
         counts: Sequence[NDArray[np.float64]] | None = None,
@@ -121,7 +122,7 @@ class GridCoupling:
         """The sites of the block that other blocks hold, or that neighbor such a site or one outside."""
 
 def contrast(
-    features: Reals,
+    features: Pixels,
     offsets: NDArray[np.int64],
     low: Sequence[int],
     high: Sequence[int],

@@ -379,10 +379,15 @@ def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> Gra
     return sorted_graph(sites, pairs[:, 0], pairs[:, 1], values)
 
 
+# What the core reads in place.
+CORE_TYPES = (np.uint8, np.uint16, np.int16, np.float32, np.float64)
+
+
 def native_features(features: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Features as the core reads them: float32 where that holds them exactly, else float64."""
-    narrow = features.dtype == np.float32 or features.dtype.itemsize <= 2
-    return np.ascontiguousarray(features, dtype=np.float32 if narrow else np.float64)
+    """Features as the core reads them: as they are, or in the narrowest type that it knows and that holds them."""
+    if features.dtype in CORE_TYPES:
+        return np.ascontiguousarray(features)
+    return np.ascontiguousarray(features, dtype=np.float32 if features.dtype.itemsize <= 2 else np.float64)
 
 
 def mean_contrast_beta(features: npt.NDArray[Any], offsets: Sites) -> float:
