@@ -104,12 +104,23 @@ class Random {
     std::uint64_t state_;
 };
 
-// Integers from -most to most times `unit`, tied or empty or not, and a few numbers of any kind.
-std::vector<double> numbers(Bytes& bytes, std::size_t count, double unit) {
+// Integers from -most to most times `unit`, tied or empty or not, or what a width can just hold, or
+// just not; and a few numbers of any kind.
+std::vector<double> numbers(Bytes& bytes, std::size_t count, double unit, bool modest = false) {
     constexpr std::int64_t kMost[] = {
         3, 20, 300, 10000, std::int64_t{1} << 31, std::int64_t{1} << 51};
-    const std::size_t kind = bytes.below(6);
-    const std::int64_t most = kMost[bytes.one() % (bytes.rarely() ? 6 : 4)];
+    const std::size_t kind = bytes.below(7);
+    const std::int64_t most = kMost[bytes.one() % (modest && !bytes.rarely() ? 4 : 6)];
+    constexpr std::int64_t kLimits[] = {0,
+                                        16383,
+                                        16384,
+                                        (1 << 29) - 1,
+                                        (1 << 30) - 1,
+                                        -(1 << 30),
+                                        (std::int64_t{1} << 48) - 1,
+                                        -(std::int64_t{1} << 48),
+                                        (std::int64_t{1} << 50) - 1};
+    const std::size_t limit = kind == 6 ? bytes.below(8) : 0;
     const std::size_t rare = 1 + bytes.below(40);
     Random random(bytes.several(2));
     std::vector<double> found(count, 0.0);
@@ -121,6 +132,7 @@ std::vector<double> numbers(Bytes& bytes, std::size_t count, double unit) {
         if (kind == 3) k = static_cast<std::int8_t>(bytes.one());
         if (kind == 4) k = random.next() % rare ? random.within(2) : most * random.within(1);
         if (kind == 5) k = static_cast<std::int64_t>(rare) - 20;
+        if (kind == 6) k = random.next() % rare ? 0 : kLimits[random.next() % 2 + limit];
         number = static_cast<double>(k) * unit;
     }
     if (bytes.rarely() && count > 0) {
@@ -130,7 +142,7 @@ std::vector<double> numbers(Bytes& bytes, std::size_t count, double unit) {
 }
 
 std::vector<double> sizes(Bytes& bytes, std::size_t count, double unit) {
-    std::vector<double> found = numbers(bytes, count, unit);
+    std::vector<double> found = numbers(bytes, count, unit, true);
     if (bytes.rarely()) return found;
     for (double& number : found) number = std::abs(number);
     return found;
@@ -245,6 +257,16 @@ void limit_size(Point& shape, const std::vector<Point>& offsets, Index most_pair
     }
 }
 
+// A conversion that overflows is not ours to test.
+template <class T>
+T narrowed(double value) {
+    if (std::is_same_v<T, double>) return static_cast<T>(value);
+    if (std::isnan(value)) return std::numeric_limits<T>::quiet_NaN();  // or 0
+    const auto low = static_cast<double>(std::numeric_limits<T>::lowest());
+    return static_cast<T>(
+        std::clamp(value, low, static_cast<double>(std::numeric_limits<T>::max())));
+}
+
 // Values in row-major order put into an array laid out in one of several ways.
 template <class T>
 View<T> laid_out(Bytes& bytes, std::vector<double>& values, const Point& extents) {
@@ -272,7 +294,7 @@ View<T> laid_out(Bytes& bytes, std::vector<double>& values, const Point& extents
     std::size_t k = 0;
     for_each_run(whole(extents), [&](Point p, Index length) {
         for (Index t = 0; t < length; ++t, ++p.back(), ++k) {
-            const auto narrow = static_cast<T>(values[k]);
+            const auto narrow = narrowed<T>(values[k]);
             values[k] = static_cast<double>(narrow);
             const_cast<T&>(*view.at(p)) = narrow;
         }
@@ -280,15 +302,18 @@ View<T> laid_out(Bytes& bytes, std::vector<double>& values, const Point& extents
     return view;
 }
 
-// As one of the types that Array, a variant of views, may hold.
-template <class Array>
-Array any_laid_out(Bytes& bytes, std::vector<double>& values, const Point& extents) {
-    if (bytes.one() % 2 == 0) return laid_out<double>(bytes, values, extents);
-    // A conversion to float that overflows is not ours to test.
-    for (double& value : values) {
-        if (std::abs(value) > 1e38 && std::isfinite(value)) value = std::copysign(1e38, value);
-    }
-    return laid_out<float>(bytes, values, extents);
+// As one of the types that a RealView may hold, or a PixelView.
+RealView real_view(Bytes& bytes, std::vector<double>& values, const Point& extents) {
+    if (bytes.one() % 2) return laid_out<float>(bytes, values, extents);
+    return laid_out<double>(bytes, values, extents);
+}
+PixelView pixel_view(Bytes& bytes, std::vector<double>& values, const Point& extents) {
+    const std::size_t type = bytes.below(5);
+    if (type == 1) return laid_out<float>(bytes, values, extents);
+    if (type == 2) return laid_out<std::uint8_t>(bytes, values, extents);
+    if (type == 3) return laid_out<std::uint16_t>(bytes, values, extents);
+    if (type == 4) return laid_out<std::int16_t>(bytes, values, extents);
+    return laid_out<double>(bytes, values, extents);
 }
 
 bool close(double a, double b) {
@@ -309,18 +334,18 @@ GridWeights draw_weights(Bytes& bytes, const Point& shape, const std::vector<Poi
     if (channels > 0) {
         Point extents = shape;
         extents.push_back(static_cast<Index>(channels));
-        measured = numbers(bytes, sites * channels, 0.25);
+        measured = numbers(bytes, sites * channels, 0.25, true);
         const double beta =
             bytes.rarely() ? bytes.wild() : bytes.pick({0.1, 1.0, 0.0, 30.0, -0.01});
-        features = Features{any_laid_out<decltype(Features::values)>(bytes, measured, extents),
-                            static_cast<Index>(channels), beta};
+        features =
+            Features{pixel_view(bytes, measured, extents), static_cast<Index>(channels), beta};
     }
     std::vector<RealView> fields;
     std::vector<std::vector<double>> fielded;
     if (bytes.one() % 4 == 3) {
         for (std::size_t m = 0; m < offsets.size(); ++m) {
             fielded.push_back(sizes(bytes, sites, 1.0));
-            fields.push_back(any_laid_out<RealView>(bytes, fielded.back(), shape));
+            fields.push_back(real_view(bytes, fielded.back(), shape));
         }
     }
     std::vector<std::vector<double>> counts;
