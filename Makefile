@@ -26,7 +26,11 @@ MADE := $(VENV)/.made-$(shell { pwd; $(if $(ASKED),,$(BIN)/python $(VERSION) ||)
 FLOW :=
 WARM :=
 
-.PHONY: help demo test soak bench ctest timing lint format wheel clean
+# `make fuzz FUZZ_SECONDS=3600`: what was found goes on from build/fuzz/corpus.
+FUZZ_SECONDS := 600
+FUZZ_CXX := clang++
+
+.PHONY: help demo test soak bench ctest fuzz timing lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -53,6 +57,15 @@ ctest: $(VENV)/.tools ## run the C++ tests under the address and undefined-behav
 	cmake --fresh -S . -B build/ctest -G Ninja -DDOPE_TESTS=ON -DDOPE_PYTHON=OFF -DDOPE_SANITIZE=ON && \
 	cmake --build build/ctest && \
 	ctest --test-dir build/ctest --output-on-failure --no-tests=error
+
+fuzz: $(VENV)/.tools ## look for calls that break the C++ core, for FUZZ_SECONDS (600); needs clang and its libFuzzer
+	PATH="$$PWD/$(BIN):$$PATH" && \
+	cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER="$(FUZZ_CXX)" -DDOPE_FUZZ=ON -DDOPE_PYTHON=OFF \
+		-DDOPE_WERROR=ON && \
+	cmake --build build/fuzz
+	mkdir -p build/fuzz/corpus
+	build/fuzz/flow_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=600 -len_control=0 -entropic=0 -use_cmp=0 -timeout=20 \
+		-verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus
 
 timing: $(VENV)/.tools ## time the C++ core by kernel
 	PATH="$$PWD/$(BIN):$$PATH" && \

@@ -81,8 +81,10 @@ inline Box whole(const Point& shape) { return {Point(shape.size(), 0), shape}; }
 inline Box tails(const Box& box, const Point& shape, const Point& offset) {
     Box out = box;
     for (std::size_t a = 0; a < shape.size(); ++a) {
-        out.low[a] = std::max(box.low[a], -offset[a]);
-        out.high[a] = std::min(box.high[a], shape[a] - offset[a]);
+        // Further is as far out, and cannot overflow.
+        const Index step = std::clamp(offset[a], -shape[a], shape[a]);
+        out.low[a] = std::max(box.low[a], -step);
+        out.high[a] = std::min(box.high[a], shape[a] - step);
     }
     return out;
 }

@@ -21,7 +21,11 @@ using Arc = std::int32_t;
 // How deep a site hangs in a search tree, with the tree's sign. 32 bits: a path may wind through
 // every site, and levels go on growing over warm starts (MaxFlow starts over at kMostLevels).
 using Level = std::int32_t;
+#ifdef DOPE_FUZZ
+inline constexpr Level kMostLevels = 50;
+#else
 inline constexpr Level kMostLevels = Level{1} << 30;
+#endif
 
 // For each type of residual capacity: the type of a site's excess, and what the capacities may be
 // so that nothing ever overflows. A residual capacity reaches twice the capacity. An excess reaches

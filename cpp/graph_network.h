@@ -45,6 +45,10 @@ class GraphNetwork {
         for (std::size_t e = 0; e < pairs; ++e) {
             const auto i = static_cast<Site>(ends[2 * e]);
             const auto j = static_cast<Site>(ends[2 * e + 1]);
+            if (i == j) {
+                throw std::invalid_argument("edge " + std::to_string(e) + " joins site " +
+                                            std::to_string(i) + " to itself: expected two sites");
+            }
             const double capacity = capacity_or_minus_one<Capacity>(weights[e], scale);
             if (capacity < 0.0) {
                 refuse_weight<Capacity>(weights[e], scale, "of edge " + std::to_string(e));

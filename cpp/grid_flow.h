@@ -31,8 +31,9 @@ class GridFlowOf final : public FlowOf<GridFlow, GridNetwork<Store>> {
         const Flow::Turn turn(*this);
         std::vector<Crossing> found;
         const Point strides = row_major_strides(shape_);
+        const Index face = std::clamp<Index>(at, 0, shape_[axis]);  // further ones cut nothing, too
         this->flow_.network().for_each_pair_across(
-            axis, at, [&](Site v, Arc m, const Point& tail, const Point& step) {
+            axis, face, [&](Site v, Arc m, const Point& tail, const Point& step) {
                 const auto [forth, back] = this->flow_.residuals(v, m);
                 const Index p = dot(tail, strides);
                 const Index q = p + dot(step, strides);

@@ -50,6 +50,11 @@ GridLayout::GridLayout(const Point& grid, const std::vector<Point>& all_offsets)
         steps.push_back(-step);
     }
     std::sort(steps.begin(), steps.end());
+    if (std::adjacent_find(steps.begin(), steps.end()) != steps.end()) {
+        throw std::invalid_argument(
+            "an offset is zero, or there twice, or there with its opposite: expected every pair of "
+            "neighbors once");
+    }
     number_arcs();
 }
 

@@ -260,10 +260,11 @@ class MaxFlow {
 
     // While there are no forests, only the excess is kept up.
     void adopt_unary_at(Site v, std::size_t i, std::int64_t now, const Poll& poll) {
-        const Excess change = clamped(now) - clamped(unary_[i]);
+        // From one end of the clamp to the other may be more than an excess holds.
+        const std::int64_t change = std::int64_t{clamped(now)} - clamped(unary_[i]);
         unary_[i] = now;
         if (change == 0) return;
-        at(excess_, v) -= change;
+        at(excess_, v) = static_cast<Excess>(at(excess_, v) - change);
         if (rootless_) return;
         settle(v);
         pause(poll, 1);
@@ -549,7 +550,11 @@ class MaxFlow {
 
     // Called only where flow and excess agree, so that forgetting the forests makes all well.
     void pause(const Poll& poll, std::int64_t work) {
+#ifdef DOPE_FUZZ
+        constexpr std::int64_t kWorkBetweenPolls = 1;  // small networks are interrupted, too
+#else
         constexpr std::int64_t kWorkBetweenPolls = 1 << 16;  // some milliseconds
+#endif
         work_ += work;
         if (work_ < kWorkBetweenPolls || !poll) return;
         work_ = 0;

@@ -102,6 +102,56 @@ void test_brute_force(std::mt19937& random) {
     }
 }
 
+// One pair as strong as each width allows, between sites that change their minds entirely.
+void test_greatest_capacities() {
+    for (const auto& [bits, capacity] :
+         {std::pair(16, 16383.0), std::pair(32, 0x1p30 - 1), std::pair(64, 0x1p48 - 1)}) {
+        const GridWeights weights({2}, {{1}}, {capacity}, std::nullopt, {}, {});
+        const auto flow = grid_flow(weights, 1.0, bits, Poll());
+        for (const double sure : {-1e300, 1e300, -capacity, capacity}) {
+            const double unary[] = {sure, -sure};
+            flow->minimize(unary, Poll());
+            flow->check();
+            CHECK(flow->value() == (std::abs(sure) > capacity ? -1e300 : -0.0));
+        }
+    }
+}
+
+void test_twins_and_loops_are_refused() {
+    const auto refused = [](auto&& make) {
+        try {
+            make();
+        } catch (const std::invalid_argument&) {
+            return true;
+        }
+        return false;
+    };
+    const auto grid_refused = [&](const std::vector<Point>& offsets) {
+        const std::vector<double> factors(offsets.size(), 1.0);
+        const GridWeights weights({5, 5}, offsets, factors, std::nullopt, {}, {});
+        return refused([&] { grid_flow(weights, 1.0, 32, Poll()); });
+    };
+    CHECK(grid_refused({{0, 0}}));
+    CHECK(grid_refused({{0, 1}, {1, 0}, {0, 1}}));
+    CHECK(grid_refused({{0, 1}, {1, -1}, {-1, 1}}));
+    CHECK(!grid_refused({{0, 1}, {0, 9}, {0, 9}, {std::numeric_limits<Index>::min(), 0}}));
+    const double weight = 1.0;
+    const Vertex loop[] = {2, 2};
+    CHECK(refused([&] { graph_flow(3, loop, &weight, 1, 1.0, 32); }));
+}
+
+void test_faces_far_away_cut_nothing() {
+    const GridWeights weights({3, 4}, {{0, 1}, {1, -2}}, {1.0, 1.0}, std::nullopt, {}, {});
+    const auto flow = grid_flow(weights, 1.0, 16, Poll());
+    constexpr auto kMost = std::numeric_limits<Index>::max();
+    for (const std::size_t axis : {0U, 1U}) {
+        for (const Index at : {-kMost - 1, Index{-1}, Index{0}, Index{4}, kMost}) {
+            CHECK(flow->crossings(axis, at).empty());
+        }
+        CHECK(!flow->crossings(axis, 1).empty());
+    }
+}
+
 // Interrupted at every opportunity, the flow still gets there.
 void test_interruption(std::mt19937& random) {
     const Point shape{90, 90};
@@ -153,6 +203,9 @@ int main() {
     }
     test_grid(random, {15, 14}, wide);
     test_brute_force(random);
+    test_greatest_capacities();
+    test_twins_and_loops_are_refused();
+    test_faces_far_away_cut_nothing();
     test_interruption(random);
     return 0;
 }
