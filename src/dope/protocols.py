@@ -76,8 +76,9 @@ class Crossings:
 class FlowMinimizer(Minimizer, Protocol):
     """A minimizer that keeps a flow from call to call, counted in whole numbers, and shows it.
 
-    After `minimize` or `change`, `labels`, `value` and `crossings` tell of the same flow. One thread at a time: a call
-    while another thread is at work with the same minimizer raises RuntimeError.
+    After `minimize` or `change`, `labels`, `value` and `crossings` tell of the same flow; after one of those two was
+    interrupted, `minimize` comes first. One thread at a time: a call while another thread is at work with the same
+    minimizer raises RuntimeError.
     """
 
     @property
