@@ -38,9 +38,16 @@ double capacity_or_minus_one(double weight, double scale) {
 // Writes rint(weight * scale) for each weight; false if one of them is not a number, is below 0, or
 // comes out above `most`.
 bool round_weights(const double* weights, std::int64_t count, double scale, double most,
+                   std::int16_t* capacities);
+bool round_weights(const double* weights, std::int64_t count, double scale, double most,
                    std::int32_t* capacities);
 bool round_weights(const double* weights, std::int64_t count, double scale, double most,
                    std::int64_t* capacities);
+
+// Adds each capacity to its sum; true if none is 0.
+bool add_capacities(const std::int16_t* capacities, std::int64_t count, std::int32_t* sums);
+bool add_capacities(const std::int32_t* capacities, std::int64_t count, std::int64_t* sums);
+bool add_capacities(const std::int64_t* capacities, std::int64_t count, std::int64_t* sums);
 
 // Says why capacity_or_minus_one refused this weight.
 template <class Capacity>

@@ -23,16 +23,17 @@ class GridNetwork<Store>::Filler {
           weights_(weights),
           scale_(scale),
           run_(run_of_sites(layout_)),
-          weight_(2 * layout_.used.size() * static_cast<std::size_t>(run_)),
-          rounded_(static_cast<std::size_t>(run_)),
+          weight_(layout_.used.size() * static_cast<std::size_t>(run_)),
           sums_(static_cast<std::size_t>(run_)),
           capacities_(layout_.steps.size() * static_cast<std::size_t>(run_), 0) {
         for (const auto& use : layout_.used) {
-            Point back = use.step;
-            for (Index& axis : back) axis = -axis;
-            ways_.push_back({use.arc, use.offset, use.step, true, 0, 0, {}, nullptr});
-            ways_.push_back(
-                {layout_.opposite(use.arc), use.offset, back, false, 0, 0, {}, nullptr});
+            Way way{use.arc, use.offset, use.step, true, 0, 0, {}, nullptr};
+            if (layout_.steps[static_cast<std::size_t>(use.arc)] < 0) {
+                way.arc = layout_.opposite(use.arc);
+                way.forth = false;
+                for (Index& axis : way.step) axis = -axis;
+            }
+            ways_.push_back(way);
         }
     }
 
@@ -44,11 +45,14 @@ class GridNetwork<Store>::Filler {
         std::fill(sums_.begin(), sums_.end(), Sum{0});
         closed_.clear();
         auto open = network_.none_open();
-        for (const Way& way : ways_) {
+        const auto place = static_cast<Site>(layout_.place(first));
+        for (Way& way : ways_) {
             round(way, length);
             if (way.low < way.high) network_.insert(open, way.arc);
+            turn_back(way, first, length);
+            read_back(way, place, length);
+            if (way.low < way.high) network_.insert(open, layout_.opposite(way.arc));
         }
-        const auto place = static_cast<Site>(layout_.place(first));
         for (Index t = 0; t < length; ++t) {
             const Site v = place + static_cast<Site>(t);
             network_.set_open(v, open);
@@ -72,14 +76,14 @@ class GridNetwork<Store>::Filler {
         return std::clamp<Index>(kNumbers / arcs, 64, 512);
     }
 
-    // What leads from a site to one of its neighbors.
+    // What leads from a site to one of its later neighbors.
     struct Way {
         Arc arc;
         std::size_t offset;  // the caller's
         Point step;
-        bool forth;  // the caller counts the pair from this end
-        // Of the run at hand: the sites whose neighbor is inside, the first one's tail, and
-        // weights.
+        bool forth;  // the caller counts the pair from the earlier site
+        // Of the run at hand: the sites whose neighbor is inside; the first pair's tail, as the
+        // caller counts; and the weights.
         Index low = 0;
         Index high = 0;
         Point tail;
@@ -101,20 +105,45 @@ class GridNetwork<Store>::Filler {
     }
 
     void place(Way& way, const Point& first, Index length) const {
+        find_inside(way, way.step, first, length);
+        way.tail = first;
+        way.tail.back() += way.low;
+        if (way.forth) return;
+        for (std::size_t a = 0; a < first.size(); ++a) way.tail[a] += way.step[a];
+    }
+
+    void find_inside(Way& way, const Point& step, const Point& first, Index length) const {
         const std::size_t last = first.size() - 1;
         bool inside = true;
         for (std::size_t a = 0; a < last; ++a) {
-            const Index there = first[a] + way.step[a];
+            const Index there = first[a] + step[a];
             inside &= 0 <= there && there < layout_.shape[a];
         }
         const Index beyond = layout_.shape[last] - first[last];
-        way.low = std::clamp<Index>(-way.step[last] - first[last], 0, length);
-        way.high = std::clamp<Index>(beyond - way.step[last], way.low, length);
+        way.low = std::clamp<Index>(-step[last] - first[last], 0, length);
+        way.high = std::clamp<Index>(beyond - step[last], way.low, length);
         if (!inside) way.high = way.low = 0;
-        way.tail = first;
-        way.tail[last] += way.low;
-        if (way.forth) return;
-        for (std::size_t a = 0; a <= last; ++a) way.tail[a] += way.step[a];
+    }
+
+    // The arc back to the earlier neighbor.
+    void turn_back(Way& way, const Point& first, Index length) {
+        back_ = way.step;
+        for (Index& axis : back_) axis = -axis;
+        find_inside(way, back_, first, length);
+    }
+
+    // A row of capacities of the arc back, which are those of the arcs towards these sites.
+    void read_back(const Way& way, Site place, Index length) {
+        Capacity* const out = row(layout_.opposite(way.arc));
+        std::fill(out, out + way.low, Capacity{0});
+        std::fill(out + way.high, out + length, Capacity{0});
+        if (way.low == way.high) return;
+        const Index step = layout_.steps[static_cast<std::size_t>(way.arc)];
+        const Index here = std::clamp(step, way.low, way.high);  // from here on, in this run
+        auto earlier = static_cast<Site>(place + way.low - step);
+        for (Index t = way.low; t < here; ++t) out[t] = network_.residual(earlier++, way.arc);
+        std::copy(row(way.arc) + (here - step), row(way.arc) + (way.high - step), out + here);
+        add(way, layout_.opposite(way.arc), length);
     }
 
     // A row of capacities from a row of weights; 0 where there is none.
@@ -126,18 +155,18 @@ class GridNetwork<Store>::Filler {
         if (count == 0) return;
         weights_.end_row(way.offset, way.tail, count, way.weights);
         constexpr auto kMost = static_cast<double>(Width<Capacity>::kMostCapacity);
-        if (!round_weights(way.weights, count, scale_, kMost, rounded_.data())) refuse(way);
-        Capacity least = std::numeric_limits<Capacity>::max();
-        for (Index t = 0; t < count; ++t) {
-            const Sum capacity = rounded_[static_cast<std::size_t>(t)];
-            out[way.low + t] = static_cast<Capacity>(capacity);
-            least = std::min(least, static_cast<Capacity>(capacity));
-            sums_[static_cast<std::size_t>(way.low + t)] += capacity;
-        }
+        if (!round_weights(way.weights, count, scale_, kMost, out + way.low)) refuse(way);
+        add(way, way.arc, length);
+    }
+
+    void add(const Way& way, Arc arc, Index length) {
+        const Capacity* const out = row(arc);
+        const bool all_open = add_capacities(out + way.low, way.high - way.low,
+                                             &sums_[static_cast<std::size_t>(way.low)]);
         // Arcs are open both ways or not at all: not where the weight is 0 or the neighbor outside.
-        if (count == length && least > 0) return;
+        if (all_open && way.high - way.low == length) return;
         for (Index t = 0; t < length; ++t) {
-            if (out[t] == 0) closed_.push_back({t, way.arc});
+            if (out[t] == 0) closed_.push_back({t, arc});
         }
     }
 
@@ -175,7 +204,7 @@ class GridNetwork<Store>::Filler {
     Index run_;
     std::vector<Way> ways_;
     std::vector<double> weight_;        // of all ways, one after another
-    std::vector<Sum> rounded_;          // of one
+    Point back_;                        // the step of the way at hand, turned round
     std::vector<Sum> sums_;             // per site
     std::vector<Capacity> capacities_;  // a row per arc
     std::vector<Closed> closed_;

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -146,3 +147,27 @@ def test_an_interrupt_while_rounds_run_writes_the_pictures_and_ends_with_130(tmp
         said = running.stderr.read()
     assert running.returncode == 130 and "stopping after this round" in said
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == PICTURES
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals to other processes differ on Windows")
+def test_the_second_interrupt_ends_the_demo_at_once_with_130(tmp_path):
+    arguments = ["demo", "-o", "out", "--blocks", "8", "--workers", "2"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "dope.cli", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    with running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if line.split()[:1] == ["1"]:
+                break
+        running.send_signal(signal.SIGINT)
+        for line in running.stderr:
+            if "Ctrl-C again" in line:
+                break
+        sent = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read()
+    assert running.returncode == 130 and said.strip() == "dope: cancelled"
+    assert time.monotonic() - sent < 2.0  # the interpreter, too, has to end
+    assert not list((tmp_path / "out").iterdir())

@@ -1,6 +1,7 @@
 """The laws everything rests on, on random grids of one to three dimensions and on graphs."""
 
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -8,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dope
-from dope import Admm, Energy, Icm, MaxFlow, Partition, Serial, Threads
+from dope import Admm, Energy, Executor, Icm, MaxFlow, Partition, Serial, Threads
 from oracles import DenseBlocks, brute_force, dense_energy, edge_weight_matrix, grid_weight_matrix
 from problems import energies, graphs, grids, members, partitions, rng_of
 
-SOLVERS = [MaxFlow(), MaxFlow(bits=16), MaxFlow(bits=32), MaxFlow(bits=64), Icm()]
-EXACT = [MaxFlow(), MaxFlow(bits=32), MaxFlow(bits=64)]
-EXECUTORS = [Serial(), Threads(1), Threads(2), Threads()]
+SOLVERS = [MaxFlow(check=True), MaxFlow(bits=16), MaxFlow(bits=32), MaxFlow(bits=64), Icm()]
+EXACT = [MaxFlow(check=True), MaxFlow(bits=32), MaxFlow(bits=64)]
+EXECUTORS: list[Executor] = [Serial(), Threads(1), Threads(2), Threads(5), Threads()]
 METHODS = [Admm(), Admm.paper(), Admm.paper(mu0=500.0, rounds=10), Admm(penalty="all", patience=None)]
 
 close = pytest.approx
@@ -207,6 +208,37 @@ def test_every_executor_gives_bit_for_bit_what_serial_gives(solver, method, ener
         assert [(s.energy, s.residual, s.relaxed_energy, s.lagrangian) for s in other.trace] == [
             (s.energy, s.residual, s.relaxed_energy, s.lagrangian) for s in serial.trace
         ]
+
+
+@dataclass(frozen=True)
+class SolveBlock:
+    """Opens to a worker that answers with the labels of its block alone."""
+
+    energy: Energy
+    partition: Partition
+    k: int
+    bits: int | None
+
+    def open(self):
+        share = self.energy.share(self.partition, self.k).energy
+        minimizer = MaxFlow(self.bits).prepare(share)
+        return lambda factor: minimizer.minimize(factor * share.unary).labels
+
+
+@given(energy=energies(most=24, integers=True), data=st.data())
+@settings(max_examples=30)
+def test_whole_costs_have_the_same_labels_with_any_executor_and_width(energy, data):
+    partition = data.draw(partitions(energy)).alone()
+    number = len(partition.blocks)
+    found = []
+    for executor in EXECUTORS:
+        for bits in (None, 16, 32, 64):
+            with executor.gather([SolveBlock(energy, partition, k, bits) for k in range(number)]) as crew:
+                found.append([crew.ask([factor] * number) for factor in (1.0, -2.0, 1.0)])
+    for rounds in found:
+        for labels, expected in zip(rounds, found[0], strict=True):
+            for one, other in zip(labels, expected, strict=True):
+                np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("recipe", [*SOLVERS, *EXECUTORS, *METHODS], ids=str)

@@ -11,7 +11,7 @@ from dope.errors import DopeError, InputError, MissingExtraError
 from dope.executors import Serial, Threads
 from dope.methods import Admm
 from dope.partition import Block, Partition
-from dope.protocols import Answer, BlockSolver, Executor, Method, Minimizer, Problem, Step
+from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
 from dope.solvers import Icm, MaxFlow
 
 __version__ = "0.1.0"
@@ -21,9 +21,11 @@ __all__ = [
     "Answer",
     "Block",
     "BlockSolver",
+    "Crossings",
     "DopeError",
     "Energy",
     "Executor",
+    "FlowMinimizer",
     "Icm",
     "InputError",
     "MaxFlow",

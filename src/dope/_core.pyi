@@ -30,7 +30,7 @@ class GridWeights:
     def weights(self, m: int) -> NDArray[np.float64]:
         """w(p, m) for every site p, 0 where p + offsets[m] is outside."""
 
-class Cancelled(Exception):
+class Cancelled(Exception):  # noqa: N818 (no error: somebody asked for it)
     """Raised by work that was cancelled."""
 
 @final

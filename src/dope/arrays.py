@@ -72,6 +72,21 @@ def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...]) -> Labels:
     return answer
 
 
+def as_sites(name: str, values: npt.ArrayLike, number: int) -> Sites:
+    """`values` as a list of flat positions among `number` sites."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InputError(
+            f"{name} has shape {array.shape} and dtype {array.dtype}; expected a list of flat positions, as integers. "
+            f"np.flatnonzero makes one from a mask."
+        )
+    outside = (array < 0) | (array >= number)
+    if outside.any():
+        first = int(np.argmax(outside))
+        raise InputError(f"{name}[{first}] is {array[first]}; expected flat positions of 0 to {number - 1}.")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
 def binary_places(arrays: Iterable[Reals], most: int = 20) -> int | None:
     """The smallest k for which every number times 2^k is an integer; None if that takes more than `most`.
 

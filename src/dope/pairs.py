@@ -250,9 +250,15 @@ class GridPairs:
             return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
         return np.concatenate(firsts), np.concatenate(seconds), np.concatenate(weights)
 
+    @property
+    def fits(self) -> npt.NDArray[np.bool_]:
+        """Which offsets lead from some site to another; the core is given no others."""
+        fits: npt.NDArray[np.bool_] = np.all(np.abs(self.offsets) < np.array(self.shape), axis=1).reshape(-1)
+        return fits
+
     def native(self) -> _core.GridWeights:
         """These pairs as the core reads them; offsets that fit nowhere are left out."""
-        fits = np.all(np.abs(self.offsets) < np.array(self.shape), axis=1).reshape(-1)
+        fits = self.fits
         fields = self.fields and [
             np.ascontiguousarray(field) for field, fit in zip(self.fields, fits, strict=True) if fit
         ]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
-from dope.arrays import Labels, Reals
+from dope.arrays import Labels, Reals, Sites
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.partition import Partition
@@ -53,6 +54,71 @@ class Minimizer(Protocol):
         The unary may be of any real numbers, also where the one that `prepare` saw held integers. `start` are labels
         to begin with, for solvers that can use them. The answer depends on `unary` and `start` alone.
         """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Crossings:
+    """The pairs across a face of a grid, one entry each, and what can still flow over them.
+
+    `below` and `above` are the flat positions of a pair's ends; `upward` and `downward` its residual capacities from
+    below to above and back, whole numbers in units of 1 / scale. They add up to twice the pair's weight.
+    """
+
+    below: Sites
+    above: Sites
+    upward: npt.NDArray[np.int64]
+    downward: npt.NDArray[np.int64]
+    scale: float
+
+
+@runtime_checkable
+class FlowMinimizer(Minimizer, Protocol):
+    """A minimizer that keeps a flow from call to call, counted in whole numbers, and shows it.
+
+    After `minimize` or `change`, `labels`, `value` and `crossings` tell of the same flow; after one of those two was
+    interrupted, `minimize` comes first. One thread at a time: a call while another thread is at work with the same
+    minimizer raises RuntimeError.
+    """
+
+    @property
+    def scale(self) -> float:
+        """Costs are counted in units of 1 / scale, a power of two; a new scale may come with `minimize` or `reopen`."""
+        ...
+
+    @property
+    def rounding_error(self) -> float:
+        """How far counting in those units can put `value` from the minimum; 0 where the costs are whole in them."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Bytes held."""
+        ...
+
+    def change(self, sites: Sites, unary: Reals) -> None:
+        """Minimize again where only the unary of these sites (flat positions) is new; work in proportion to them.
+
+        The other sites keep the unary of the last call. A site listed twice gets its last value. InputError, and
+        nothing is changed, where a value cannot be counted in the units that hold the others (a fraction among whole
+        costs, or a number so large that it was cut off): give all of the unary to `minimize` then.
+        """
+        ...
+
+    def labels(self, *, largest: bool = False) -> Labels:
+        """The minimizer with the fewest sites True, or the one with the most: every other lies between them."""
+        ...
+
+    def value(self) -> float:
+        """The minimum, the energy's constant excluded, within `rounding_error`."""
+        ...
+
+    def crossings(self, axis: int, at: int) -> Crossings:
+        """The pairs with one end before index `at` of this axis and the other not; a graph has none to show."""
+        ...
+
+    def reopen(self, energy: Energy) -> None:
+        """Become what `prepare(energy)` gives, in the memory held where shape, kernel and width allow."""
         ...
 
 

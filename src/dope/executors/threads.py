@@ -1,16 +1,23 @@
-"""Blocks side by side in threads of this process: the core releases the GIL, and memory is shared."""
+"""Blocks side by side in threads of this process: the core releases the GIL, and memory is shared.
+
+A round ends early when a block fails or on Ctrl-C: then the core stops in the other blocks, and none is left at work.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Self
 
+from dope import _core
 from dope.errors import InputError
 from dope.executors.serial import SerialCrew
 from dope.protocols import Recipe
+
+# How long the main thread waits before it looks up: on Windows nothing else lets Ctrl-C through.
+SECONDS_BETWEEN_LOOKS = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,25 @@ class ThreadCrew:
         self._pool = ThreadPoolExecutor(min(number, max(1, len(recipes))), thread_name_prefix="dope")
 
     def ask(self, messages: Sequence[Any]) -> list[Any]:
-        return list(self._pool.map(self._crew.ask_one, range(len(messages)), messages))
+        cancel = _core.Cancel()
+        asked: list[Future[Any]] = []
+        try:
+            asked.extend(self._pool.submit(self._ask_one, cancel, k, message) for k, message in enumerate(messages))
+            while wait(asked, SECONDS_BETWEEN_LOOKS, FIRST_EXCEPTION).not_done:
+                for future in asked:
+                    if future.done():
+                        future.result()  # raises what went wrong in a block
+            return [future.result() for future in asked]
+        except BaseException:  # also Ctrl-C
+            cancel.cancel()
+            wait(asked)
+            raise
+
+    def _ask_one(self, cancel: _core.Cancel, k: int, message: Any) -> Any:
+        if cancel.cancelled:
+            raise _core.Cancelled("cancelled before it began")
+        with cancel:
+            return self._crew.ask_one(k, message)
 
     def __enter__(self) -> Self:
         return self

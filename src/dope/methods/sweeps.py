@@ -10,6 +10,7 @@ A block adopts new labels only where they lower that, and blocks of one class sh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from dope.arrays import Labels
 from dope.energy import Energy, Share
 from dope.pairs import GraphPairs
 from dope.partition import Partition
-from dope.protocols import BlockSolver, Problem, checked_answer
+from dope.protocols import BlockSolver, FlowMinimizer, Minimizer, Problem, checked_answer
 
 # On a graph no cut can be shifted: blocks that hold half as many sites again reach beyond the seams instead.
 GRAPH_GROWTH = 0.5
@@ -26,8 +27,9 @@ GRAPH_GROWTH = 0.5
 
 def sweep(problem: Problem, labels: Labels, number: int) -> Iterator[Labels]:
     """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns."""
+    minimizers = _Minimizers(problem.solver)
     for turn in range(number):
-        labels = _one_sweep(problem, _blocks(problem, shifted=turn % 2 == 0).alone(), labels)
+        labels = _one_sweep(problem, _blocks(problem, shifted=turn % 2 == 0).alone(), labels, minimizers)
         yield labels
 
 
@@ -38,16 +40,45 @@ def _blocks(problem: Problem, *, shifted: bool) -> Partition:
     return partition.shifted() if shifted else partition.even()
 
 
-def _one_sweep(problem: Problem, partition: Partition, labels: Labels) -> Labels:
+def _one_sweep(problem: Problem, partition: Partition, labels: Labels, minimizers: _Minimizers) -> Labels:
     pairs, labels = problem.energy.pairs, labels.copy()
     for members in partition.apart(pairs):
         places = [partition.blocks[k].where for k in members]
-        recipes = [_FixedRecipe(problem.energy, partition, k, problem.solver) for k in members]
+        recipes = [_FixedRecipe(problem.energy, partition, k, minimizers) for k in members]
         with problem.executor.gather(recipes) as crew:
             solved = crew.ask([labels[pairs.around(where)] for where in places])  # type: ignore[arg-type]
         for where, block_labels in zip(places, solved, strict=True):
             labels[where] = block_labels
     return labels
+
+
+class _Minimizers:
+    """A solver's minimizers, each lent to one block after the other: no more are open than blocks are at work.
+
+    Those at leisure are memory for the next block, which only saves time: they do not travel with a recipe.
+    """
+
+    def __init__(self, solver: BlockSolver) -> None:
+        self._solver = solver
+        self._idle: list[FlowMinimizer] = []
+
+    @contextmanager
+    def lent(self, energy: Energy) -> Iterator[Minimizer]:
+        """A minimizer for this energy; lost, should its work fail."""
+        minimizer: Minimizer
+        try:
+            idle = self._idle.pop()
+        except IndexError:
+            minimizer = self._solver.prepare(energy)
+        else:
+            idle.reopen(energy)
+            minimizer = idle
+        yield minimizer
+        if isinstance(minimizer, FlowMinimizer):
+            self._idle.append(minimizer)
+
+    def __reduce__(self) -> tuple[type[_Minimizers], tuple[BlockSolver]]:
+        return _Minimizers, (self._solver,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +88,18 @@ class _FixedRecipe:
     energy: Energy
     partition: Partition
     k: int
-    solver: BlockSolver
+    minimizers: _Minimizers
 
     def open(self) -> _FixedBlock:
-        return _FixedBlock(self.energy.share(self.partition, self.k), self.solver)
+        return _FixedBlock(self.energy.share(self.partition, self.k), self.minimizers)
 
 
 class _FixedBlock:
     """Answers the labels around it, and its own so far, with labels of its own that are no worse."""
 
-    def __init__(self, share: Share, solver: BlockSolver) -> None:
+    def __init__(self, share: Share, minimizers: _Minimizers) -> None:
         self._share = share
-        self._minimizer = solver.prepare(share.energy)
+        self._minimizers = minimizers
 
     def __call__(self, around: Labels) -> Labels:
         y = around.astype(np.float64)
@@ -76,5 +107,6 @@ class _FixedBlock:
         # With 1/2 inside, A_k y is the sum over j outside of w_ij (1/2 - y_j): half of b_k.
         y[self._share.coupling.inside] = 0.5
         fixed = Energy(self._share.energy.unary + 2.0 * self._share.coupling.apply(y), self._share.energy.pairs)
-        new = checked_answer(self._minimizer.minimize(fixed.unary, start=old), old.shape).labels
+        with self._minimizers.lent(self._share.energy) as minimizer:
+            new = checked_answer(minimizer.minimize(fixed.unary, start=old), old.shape).labels
         return new if fixed(new) < fixed(old) else old

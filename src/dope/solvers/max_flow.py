@@ -6,17 +6,21 @@ unique, so it does not depend on the order of work, on threads, or on what was s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from threading import RLock
 
 import numpy as np
 
 from dope import _core
-from dope.arrays import Labels, Reals, binary_places
+from dope.arrays import Labels, Reals, Sites, as_reals, as_sites, binary_places, check_finite
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
 from dope.pairs import GridPairs, Pairs
-from dope.protocols import Answer
+from dope.protocols import Answer, Crossings
 
 
 @dataclass(frozen=True)
@@ -24,44 +28,198 @@ class MaxFlow:
     """Exact minimum of a submodular energy, warm-started when only the unary moves.
 
     `bits` (16, 32 or 64) is the width of the capacities; by default the narrowest that holds integer costs as they
-    are, and 32 for costs that have to be rounded.
+    are, and 32 for costs that have to be rounded. With `check=True` the core recomputes after every solve that flow and
+    labels are what they must be, and raises RuntimeError where they are not: for tests, and slow.
     """
 
     bits: int | None = None
+    check: bool = False
 
     def prepare(self, energy: Energy) -> MaxFlowMinimizer:
-        if energy.pairs.lowest < 0:
-            raise InputError(
-                f"a pair weight is as low as {energy.pairs.lowest:g}; MaxFlow needs weights of 0 or more. "
-                f"Use a solver for any sign, such as Icm()."
-            )
-        return MaxFlowMinimizer(energy, self.bits)
+        return MaxFlowMinimizer(_submodular(energy), self)
+
+    def bytes_needed(self, energy: Energy) -> int:
+        """The `bytes` of the minimizer that `prepare(energy)` gives, without opening it.
+
+        They stay the same while the unary does: fractions among costs that were whole may need a greater width.
+        """
+        pairs, bits = _submodular(energy).pairs, FixedPoint.of(energy, self.bits).bits
+        with _input_errors():
+            if isinstance(pairs, GridPairs):
+                return _core.GridFlow.bytes_needed(pairs.shape, pairs.offsets[pairs.fits], bits)
+            return _core.GraphFlow.bytes_needed(pairs.sites, pairs.number, bits)
 
 
 class MaxFlowMinimizer:
-    """The pairs as residual capacities, kept from call to call."""
+    """The pairs as residual capacities, kept from call to call: a FlowMinimizer."""
 
-    def __init__(self, energy: Energy, bits: int | None) -> None:
-        self._energy = energy
-        self._bits = bits
-        self._open(FixedPoint.of(energy, bits))
+    def __init__(self, energy: Energy, solver: MaxFlow) -> None:
+        self._solver = solver
+        self._costs = _Costs(energy, solver.bits)
+        self._fixed = self._costs.first
+        self._flow: _core.GridFlow | _core.GraphFlow | None = None
+        self._lock = RLock()  # not Lock: one that an interrupt left behind must not shut out its own thread
+        self._opened()
 
-    def _open(self, fixed: FixedPoint) -> None:
-        self._fixed = fixed
-        self._flow = _open_flow(self._energy.pairs, fixed)
+    @property
+    def scale(self) -> float:
+        return self._fixed.scale
+
+    @property
+    def rounding_error(self) -> float:
+        return self._fixed.error
+
+    @property
+    def bytes(self) -> int:
+        with self._turn():
+            return self._opened().bytes
 
     def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
         del start  # the minimum does not depend on where one starts
-        if self._fixed.error == 0.0 and not _holds(self._fixed, unary):
-            # The costs were whole when the pairs were opened and are no longer: from now on count finely.
-            self._open(FixedPoint.of(self._energy, self._bits, whole=False))
-        self._flow.minimize(np.ascontiguousarray(unary, dtype=np.float64))
-        labels = self._flow.labels()
-        return Answer(labels, self._flow.value(), exact=True, rounding_error=self._fixed.error)
+        with self._turn():
+            fixed = self._costs.counted(unary)
+            if fixed != self._fixed:
+                self._adopt(self._costs, fixed)
+            flow = self._opened()
+            with _input_errors():
+                flow.minimize(np.ascontiguousarray(unary, dtype=np.float64))
+            self._check(flow)
+            return Answer(flow.labels(), flow.value(), exact=True, rounding_error=fixed.error)
+
+    def change(self, sites: Sites, unary: Reals) -> None:
+        with self._turn():
+            places, values = as_sites("sites", sites, self._costs.energy.unary.size), as_reals("unary", unary)
+            if values.shape != places.shape:
+                raise InputError(f"unary has shape {values.shape}; expected {places.shape}, a number for each site.")
+            check_finite("unary", values)
+            if not _holds(self._fixed, values):
+                raise InputError(
+                    f"unary holds numbers that are no multiples of {1 / self._fixed.scale:g}, as all costs so far are; "
+                    f"expected such. Call minimize with the unary of all sites instead: it will count more finely."
+                )
+            flow = self._opened()
+            with _input_errors():
+                flow.change(places, np.ascontiguousarray(values, dtype=np.float64))
+            self._check(flow)
+
+    def labels(self, *, largest: bool = False) -> Labels:
+        with self._turn():
+            return self._opened().labels(largest)
+
+    def value(self) -> float:
+        with self._turn():
+            return self._opened().value()
+
+    def crossings(self, axis: int, at: int) -> Crossings:
+        with self._turn():
+            flow = self._opened()
+            if not isinstance(flow, _core.GridFlow):
+                raise InputError("crossings of a graph were asked for; only a grid has faces that pairs can cross.")
+            _require_face(self._costs.energy.shape, axis, at)
+            return Crossings(*flow.crossings(axis, at), scale=self._fixed.scale)
+
+    def reopen(self, energy: Energy) -> None:
+        costs = _Costs(_submodular(energy), self._solver.bits)
+        with self._turn():
+            self._adopt(costs, costs.first)
+
+    def _adopt(self, costs: _Costs, fixed: FixedPoint) -> None:
+        """Other costs, in the memory held where they fit into it; otherwise that is freed first."""
+        before, pairs = self._costs.energy.pairs, costs.energy.pairs
+        fits = fixed.bits == self._fixed.bits and _same_grid(before, pairs)
+        flow, self._flow = self._flow, None  # an interrupt leaves none, rather than one that is half-filled
+        self._costs, self._fixed = costs, fixed
+        if fits and isinstance(flow, _core.GridFlow) and isinstance(pairs, GridPairs):
+            flow.refill(pairs.native(), fixed.scale)
+            self._flow = flow
+        del flow
+        self._opened()
+
+    def _opened(self) -> _core.GridFlow | _core.GraphFlow:
+        if self._flow is None:
+            with _input_errors():
+                self._flow = _open_flow(self._costs.energy.pairs, self._fixed)
+        return self._flow
+
+    def _check(self, flow: _core.GridFlow | _core.GraphFlow) -> None:
+        if self._solver.check:
+            flow.check()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One thread at a time, also between the calls of the core that make up one of ours."""
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(
+                "this minimizer is at work in another thread: expected one thread at a time. Prepare one for each."
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+def _submodular(energy: Energy) -> Energy:
+    if not isinstance(energy, Energy):
+        raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
+    if energy.pairs.lowest < 0:
+        raise InputError(
+            f"a pair weight is as low as {energy.pairs.lowest:g}; MaxFlow needs weights of 0 or more. "
+            f"Use a solver for any sign, such as Icm()."
+        )
+    return energy
+
+
+@contextmanager
+def _input_errors() -> Iterator[None]:
+    """What the core refuses is the caller's input, and its words say why."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _require_face(shape: tuple[int, ...], axis: int, at: int) -> None:
+    for name, value in (("axis", axis), ("at", at)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise InputError(f"{name} is {value!r}; expected a whole number.")
+    if not 0 <= axis < len(shape):
+        raise InputError(f"axis is {axis}; expected 0 to {len(shape) - 1}, an axis of the shape {shape}.")
+    if not 0 < at < shape[axis]:
+        raise InputError(f"at is {at}; expected 1 to {shape[axis] - 1}, with sites of axis {axis} on both sides.")
+
+
+@dataclass(frozen=True, eq=False)
+class _Costs:
+    """An energy, and how its costs are counted: as they are while they are whole, finely while they are not."""
+
+    energy: Energy
+    bits: int | None
+
+    @cached_property
+    def first(self) -> FixedPoint:
+        return FixedPoint.of(self.energy, self.bits)
+
+    @cached_property
+    def fine(self) -> FixedPoint:
+        return FixedPoint.of(self.energy, self.bits, whole=False)
+
+    def counted(self, unary: Reals) -> FixedPoint:
+        """The scale for this unary, whatever came before."""
+        return self.first if _holds(self.first, unary) else self.fine
 
 
 def _holds(fixed: FixedPoint, unary: Reals) -> bool:
-    return binary_places([unary * fixed.scale], most=0) is not None
+    """Whether counting this unary so is as good as promised: where no error is, it must be whole."""
+    return fixed.error > 0.0 or binary_places([unary * fixed.scale], most=0) is not None
+
+
+def _same_grid(one: Pairs, other: Pairs) -> bool:
+    return (
+        isinstance(one, GridPairs)
+        and isinstance(other, GridPairs)
+        and one.shape == other.shape
+        and np.array_equal(one.offsets, other.offsets)
+    )
 
 
 def _open_flow(pairs: Pairs, fixed: FixedPoint) -> _core.GridFlow | _core.GraphFlow:

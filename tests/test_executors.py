@@ -1,0 +1,114 @@
+"""Threads: a round that ends early, by Ctrl-C or because a block failed, ends at once and leaves nobody at work."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from dope import Admm, Energy, MaxFlow, Partition, Threads
+from dope.protocols import Problem
+
+# A round is stopped within some 0.1 s; that the machine may be busy with other things is allowed for.
+AT_ONCE = 1.0
+# Ends only when it is cancelled, or with a failed test.
+FOR_EVER = 30.0
+
+
+def hard_energy(side):
+    rng = np.random.default_rng(0)
+    unary, features = rng.normal(size=(2, side, side))
+    return Energy.grid(unary, lam=60.0, kernel=[(0, 1), (1, 0)], features=features, beta=0.1)
+
+
+def at_work():
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("dope")]
+
+
+@dataclass(frozen=True)
+class Busy:
+    """Opens to a worker that, asked to fail, does, and else minimizes for so many seconds."""
+
+    energy: Energy
+
+    def open(self):
+        minimizer = MaxFlow(bits=32).prepare(self.energy)
+
+        def work(message):
+            if isinstance(message, Exception):
+                time.sleep(0.2)
+                raise message
+            unary, end = self.energy.unary, time.monotonic() + message
+            while time.monotonic() < end:
+                minimizer.minimize(unary)
+                unary = -unary
+            return message
+
+        return work
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_block_that_fails_stops_the_others_at_once(number):
+    with Threads(number).gather([Busy(hard_energy(300))] * 4) as crew:
+        for _ in range(3):
+            begun = time.monotonic()
+            with pytest.raises(KeyError, match="block 1"):
+                crew.ask([FOR_EVER, KeyError("block 1"), FOR_EVER, FOR_EVER])
+            assert time.monotonic() - begun < 0.2 + AT_ONCE
+        assert crew.ask([0.0] * 4) == [0.0] * 4
+    assert not at_work()
+
+
+def test_of_blocks_that_failed_one_is_told_and_not_that_others_were_cancelled():
+    failures = [KeyError(k) for k in range(4)]
+    with Threads(4).gather([Busy(hard_energy(4))] * 4) as crew, pytest.raises(KeyError) as error:
+        crew.ask(failures)
+    assert error.value in failures
+
+
+def test_steps_that_nobody_reads_on_leave_no_thread():
+    energy = hard_energy(60)
+    problem = Problem(energy, Partition.grid(energy.shape, 4), MaxFlow(), Threads(2))
+    with closing(Admm().steps(problem)) as steps:
+        next(steps)
+        assert at_work()
+    assert not at_work()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals to other processes differ on Windows")
+def test_an_interrupt_stops_blocks_in_threads_at_once():
+    program = textwrap.dedent(
+        """
+        import threading, time
+        import dope
+        from test_executors import at_work, hard_energy
+        energy = hard_energy(1600)
+        while True:
+            try:
+                print("ready", flush=True)
+                while True:
+                    dope.minimize(energy, blocks=4, solver=dope.MaxFlow(bits=32), executor=dope.Threads(2))
+            except KeyboardInterrupt:
+                print(time.monotonic(), len(at_work()), flush=True)
+        """
+    )
+    command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            for seconds in (0.3, 0.9, 0.5, 1.4):
+                assert running.stdout.readline() == "ready\n"
+                with pytest.raises(subprocess.TimeoutExpired):
+                    running.wait(seconds)
+                sent = time.monotonic()
+                running.send_signal(signal.SIGINT)
+                caught, threads = running.stdout.readline().split()
+                assert float(caught) - sent < AT_ONCE
+                assert threads == "0"
+        finally:
+            running.kill()
