@@ -1,5 +1,6 @@
 #include <nanobind/stl/unique_ptr.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -13,24 +14,32 @@ namespace {
 // Work in the threads that entered one of these stops soon after cancel(), from whichever thread.
 class Cancel {
   public:
-    void cancel() { cancelled_ = true; }
-    bool cancelled() const { return cancelled_; }
-    void enter() { entered().push_back(this); }
-    static void leave() { entered().pop_back(); }
+    void cancel() { *cancelled_ = true; }
+    bool cancelled() const { return *cancelled_; }
+    void enter() { entered().push_back(cancelled_); }
+    void leave() {
+        auto& list = entered();
+        const auto last = std::find(list.rbegin(), list.rend(), cancelled_);
+        if (last == list.rend()) {
+            throw std::runtime_error(
+                "this Cancel was not entered in this thread: expected `with cancel:`");
+        }
+        list.erase(std::next(last).base());
+    }
 
     static bool here() {
-        for (const Cancel* cancel : entered()) {
-            if (cancel->cancelled()) return true;
-        }
-        return false;
+        const auto& list = entered();
+        return std::any_of(list.begin(), list.end(), [](const Flag& flag) { return flag->load(); });
     }
 
   private:
-    static std::vector<const Cancel*>& entered() {
-        thread_local std::vector<const Cancel*> list;
+    // Shared, since a thread may enter a Cancel and lose it.
+    using Flag = std::shared_ptr<std::atomic<bool>>;
+    static std::vector<Flag>& entered() {
+        thread_local std::vector<Flag> list;
         return list;
     }
-    std::atomic<bool> cancelled_{false};
+    Flag cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 // Lets Python see Ctrl-C during long work; true if there was one, or a cancel(). Looks at the clock
@@ -133,7 +142,7 @@ void bind_flow(nb::module_& m) {
                 return self;
             },
             nb::rv_policy::reference)
-        .def("__exit__", [](Cancel&, const nb::args&) { Cancel::leave(); });
+        .def("__exit__", [](Cancel& self, const nb::args&) { self.leave(); });
     cancelled_error = nb::handle(PyErr_NewExceptionWithDoc(
         "dope._core.Cancelled", "Raised by work that was cancelled.", nullptr, nullptr));
     m.attr("Cancelled") = nb::borrow(cancelled_error);

@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__SSE2__) || defined(_M_X64)
+#if defined(DOPE_PLAIN_BYTES)  // asked for, to test the plain code where it would not be used
+#elif defined(__SSE2__) || defined(_M_X64)
 #define DOPE_SSE2
 #include <emmintrin.h>
 #elif defined(__aarch64__) && defined(__ARM_NEON) && !defined(__ARM_BIG_ENDIAN)

@@ -9,89 +9,14 @@ import textwrap
 
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse.csgraph import maximum_flow
 
 from dope import _core
+from flows import SCALE, WIDTHS, half_kernel, random_unary, random_weights, require_minimum
 
-SCALE = 64.0
 seeds = st.integers(0, 2**32 - 1)
-widths = st.sampled_from([16, 32, 64])
-
-
-def half_kernel(dimension, radius, rng):
-    """Half of a cube of offsets, with signs at random."""
-    cube = itertools.product(range(-radius, radius + 1), repeat=dimension)
-    half = np.array([o for o in cube if o > (0,) * dimension], dtype=np.int64)
-    return half * rng.choice([-1, 1], size=(len(half), 1))
-
-
-def random_weights(rng, most_sites=400):
-    """A small grid of any dimension with any kernel and weights; also its list of pairs, at SCALE."""
-    dimension = int(rng.integers(1, 5))
-    shape = tuple(int(n) for n in rng.integers(1, [60, 12, 6, 4][dimension - 1], size=dimension))
-    shape = shape if math.prod(shape) <= most_sites else shape[:1]
-    offsets = half_kernel(len(shape), int(rng.integers(1, 4 if len(shape) < 3 else 2)), rng)
-    offsets = offsets[rng.random(len(offsets)) < rng.choice([0.4, 1.0])]
-    factors = rng.choice([0.0, 0.5, 1.0, 3.0, 20.0], len(offsets))
-    features = rng.normal(size=(*shape, 1)) if rng.random() < 0.5 else None
-    fields = [rng.random(shape) for _ in offsets] if rng.random() < 0.3 else None
-    counts = [rng.integers(1, 3, n).astype(float) for n in shape] if rng.random() < 0.3 else None
-    weights = _core.GridWeights(shape, offsets, factors, features, 0.7, fields, counts)
-    index = np.arange(math.prod(shape)).reshape(shape)
-    edges, capacities = [], []
-    for m, offset in enumerate(offsets):
-        for p in np.ndindex(shape):
-            q = tuple(a + b for a, b in zip(p, offset, strict=True))
-            if all(0 <= a < n for a, n in zip(q, shape, strict=True)):
-                edges.append((index[p], index[q]))
-        w = weights.weights(m)
-        capacities += [np.rint(w.flat[i] * SCALE) for i, _ in edges[len(capacities) :]]
-    pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    return weights, offsets, shape, pairs, np.array(capacities, dtype=np.int64)
-
-
-def random_unary(rng, sites):
-    """Of any kind: informative, tied, empty, or with sites that are certain."""
-    kind = rng.integers(5)
-    unary = rng.integers(-300, 301, sites) if kind else np.zeros(sites, np.int64)
-    if kind == 1:
-        unary = rng.choice([-64, 0, 64], sites)
-    if kind == 2:
-        unary[rng.random(sites) < 0.2] = rng.choice([-(10**7), 10**7])
-    if kind == 3:
-        unary[rng.random(sites) < 0.8] = 0
-    return unary
-
-
-def integer_energy(unary, pairs, capacities, labels):
-    i, j = pairs.T
-    return int(unary @ labels + capacities @ (labels[i] != labels[j]))
-
-
-def scipy_minimum(unary, pairs, capacities):
-    n = len(unary)
-    i, j = pairs.T
-    nodes = np.arange(n)
-    rows = np.concatenate([i, j, np.full(n, n), nodes])
-    columns = np.concatenate([j, i, nodes, np.full(n, n + 1)])
-    values = np.concatenate([capacities, capacities, np.maximum(-unary, 0), np.maximum(unary, 0)])
-    graph = scipy.sparse.csr_matrix((values.astype(np.int32), (rows, columns)), shape=(n + 2, n + 2))
-    return maximum_flow(graph, n, n + 1).flow_value + int(np.minimum(unary, 0).sum())
-
-
-def require_minimum(flow, unary, pairs, capacities):
-    """The value is the minimum and the energy of both minimizers; returns the smallest."""
-    minimum = scipy_minimum(unary, pairs, capacities)
-    assert flow.value() * SCALE == minimum
-    smallest, largest = flow.labels().ravel(), flow.labels(largest=True).ravel()
-    for labels in (smallest, largest):
-        assert integer_energy(unary, pairs, capacities, labels) == minimum
-    assert (smallest <= largest).all()
-    flow.check()
-    return smallest, largest
+widths = st.sampled_from(WIDTHS)
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,12 +1,17 @@
 """Minutes of looking for rare failures: `make soak`. The laws themselves run there too, on many more examples."""
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dope
-from dope import Admm, MaxFlow, Serial, Threads
+from dope import Admm, MaxFlow, Serial, Threads, _core
+from flows import NETWORKS, SCALE, WIDTHS, Network, follow, network, random_weights
+from memory import growth
 from oracles import brute_force, edge_weight_matrix, scipy_minimum
 from problems import energies, partitions, rng_of
 
@@ -48,3 +53,54 @@ def test_threads_agree_with_serial_for_any_blocks(energy, data):
     for other in runs[1:]:
         np.testing.assert_array_equal(other.labels, runs[0].labels)
         assert [step.energy for step in other.trace] == [step.energy for step in runs[0].trace]
+
+
+@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_long_sequences_of_changes_give_what_cold_flows_give(name, bits):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        follow(network(name, rng), rng, bits=bits, turns=300)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(WIDTHS))
+@settings(max_examples=2000)
+def test_changes_on_any_grid_give_what_cold_flows_give(seed, bits):
+    rng = np.random.default_rng(seed)
+    follow(Network(*random_weights(rng)), rng, bits=bits, turns=20)
+
+
+def test_flows_in_many_threads_give_the_serial_answers_time_and_again():
+    def last_labels(task):
+        name, bits, seed = task
+        rng = np.random.default_rng(seed)
+        problem = network(name, rng)
+        flow = problem.open(bits)
+        for _ in range(20):
+            flow.minimize(rng.normal(size=problem.shape))
+        return flow.labels()
+
+    tasks = list(itertools.product(NETWORKS, WIDTHS, range(10)))
+    serial = [last_labels(task) for task in tasks]
+    with ThreadPoolExecutor(16) as pool:
+        for _ in range(5):
+            for labels, expected in zip(pool.map(last_labels, tasks), serial, strict=True):
+                np.testing.assert_array_equal(labels, expected)
+
+
+def test_thousands_of_flows_leave_nothing_behind():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(50, 50, 1))
+    unary = rng.normal(size=(50, 50))
+
+    def cycle():
+        weights = _core.GridWeights((50, 50), np.array([[0, 1], [1, 0], [2, 1]]), np.ones(3), features, 0.5)
+        flow = _core.GridFlow(weights, SCALE, 16)
+        for sign in (1, -1):
+            flow.minimize(sign * unary)
+            flow.labels()
+            flow.refill(weights, SCALE)
+        with pytest.raises(ValueError, match="scale"):
+            _core.GridFlow(weights, -1.0, 16)
+
+    assert growth(cycle, 20_000) < 2_000_000  # a hundred bytes a time
