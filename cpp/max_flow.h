@@ -384,6 +384,7 @@ class MaxFlow {
             const Site v = mine.frontier[k];
             if (depth<side>(v) == mine.depth) scan<side>(v);
         }
+        if (rootless_) return;  // an augmentation tore the forests down
         mine.frontier.clear();
         mine.frontier.swap(mine.next);
         ++mine.depth;
@@ -492,6 +493,8 @@ class MaxFlow {
     template <int side>
     void adopt() {
         Stack<Orphan>& orphans = forest<side>().orphans;
+        // A long chain, cut off from its root, would come apart in quadratic time: plant anew.
+        const std::int64_t most = adoptions_ + 4 * std::int64_t{network_.sites()};
         now_.clear();
         Level at_depth = 0;
         while (!now_.empty() || !orphans.empty()) {
@@ -503,6 +506,7 @@ class MaxFlow {
             for (const Orphan orphan : now_) adopt_one<side>(orphan);
             adoptions_ += static_cast<std::int64_t>(now_.size());
             pause(static_cast<std::int64_t>(now_.size()));
+            if (adoptions_ > most) return forget_forests();
             now_.swap(children_);
             ++at_depth;
         }
