@@ -67,14 +67,22 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--docs", action="store_true", help="put table and figure into docs/speed.md, and run nothing")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return parsed(parser)
+
+
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments; a quick run keeps its lines apart from those that are published."""
+    arguments = parser.parse_args()
+    if arguments.quick and arguments.results == parser.get_default("results"):
+        arguments.results = Path(tempfile.mkdtemp(prefix="dope-quick-")) / arguments.results.name
+    return arguments
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, results: Path) -> None:
     """What all scripts of this folder take."""
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="how often to solve; by default 3 times")
     parser.add_argument("--quick", action="store_true", help="small variants, to see that everything works")
-    parser.add_argument("--results", type=Path, default=results, metavar="FILE", help="where the lines are added")
+    parser.add_argument("--results", type=Path, default=results, metavar="FILE", help="where the lines are added; with --quick a temporary file")
     parser.add_argument("--table", action="store_true", help="print the results as a table, and run nothing")
 
 

@@ -27,7 +27,7 @@ import cases
 import lines
 import solvers
 import tables
-from flow import add_common_arguments, check_energy, described, outcome, run_child
+from flow import add_common_arguments, check_energy, described, outcome, parsed, run_child
 from lines import Record
 from solvers import OURS, YARDSTICK, Stages
 
@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", nargs="+", choices=list(cases.RECIPES), default=list(cases.RECIPES))
     parser.add_argument("--peer", action=argparse.BooleanOptionalAction, default=True, help="PyMaxflow too, once")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return parsed(parser)
 
 
 def _run_case(name: str, arguments: argparse.Namespace) -> bool:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdio>
 #include <string>
 
 #include "flow_types.h"
@@ -9,9 +10,15 @@
 
 namespace dope {
 
+inline std::string text(double number) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%g", number);
+    return digits;
+}
+
 inline void require_scale(double scale) {
     if (!(scale > 0.0 && std::isfinite(scale))) {
-        throw std::invalid_argument("scale is " + std::to_string(scale) +
+        throw std::invalid_argument("scale is " + text(scale) +
                                     ": expected a finite number above 0");
     }
 }
@@ -53,12 +60,12 @@ bool add_capacities(const std::int64_t* capacities, std::int64_t count, std::int
 template <class Capacity>
 [[noreturn]] void refuse_weight(double weight, double scale, const std::string& where) {
     if (!(weight >= 0.0) || !std::isfinite(weight)) {
-        throw std::invalid_argument("the weight " + where + " is " + std::to_string(weight) +
+        throw std::invalid_argument("the weight " + where + " is " + text(weight) +
                                     ": expected a finite number >= 0");
     }
     throw std::invalid_argument(
-        "the weight " + where + " is " + std::to_string(weight) + ", at scale " +
-        std::to_string(scale) + " more than " + std::to_string(Width<Capacity>::kMostCapacity) +
+        "the weight " + where + " is " + text(weight) + ", at scale " + text(scale) +
+        " more than " + std::to_string(Width<Capacity>::kMostCapacity) +
         ", the greatest capacity in " + std::to_string(8 * sizeof(Capacity)) +
         " bits: expected a smaller scale or more bits");
 }

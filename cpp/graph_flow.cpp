@@ -24,6 +24,10 @@ std::unique_ptr<GraphFlow> graph_flow(std::int64_t sites, const Vertex* ends, co
 }
 
 std::size_t graph_flow_bytes(std::int64_t sites, std::int64_t pairs, int bits) {
+    if (sites < 0 || pairs < 0) {
+        throw std::invalid_argument(std::to_string(sites) + " sites and " + std::to_string(pairs) +
+                                    " pairs: expected 0 or more of each");
+    }
     const auto n = static_cast<std::size_t>(sites);
     return with_width(bits, [&](auto width) {
         using Network = GraphNetwork<decltype(width)>;

@@ -613,12 +613,16 @@ class MaxFlow {
             throw std::invalid_argument("a change is at site " + std::to_string(site) +
                                         ": expected 0 to " + std::to_string(sites - 1));
         }
-        constexpr auto kMost = static_cast<double>(kMostUnary);
-        const std::int64_t before = unary_[static_cast<std::size_t>(site)];
-        if (!(std::abs(unary * scale_) < kMost) || std::abs(before) == kMostUnary) {
-            throw std::invalid_argument(
-                "the unary of site " + std::to_string(site) + " is " + std::to_string(unary) +
-                ", or was not less than 2^50 units: expected all of the unary to be given anew");
+        const double most = static_cast<double>(kMostUnary) / scale_;
+        const std::string expected = "expected less than " + text(most) +
+                                     " for a change; give the whole unary to minimize() instead";
+        if (!(std::abs(unary) < most)) {
+            throw std::invalid_argument("the unary of site " + std::to_string(site) + " is " +
+                                        text(unary) + ": " + expected);
+        }
+        if (std::abs(unary_[static_cast<std::size_t>(site)]) == kMostUnary) {
+            throw std::invalid_argument("the unary of site " + std::to_string(site) +
+                                        " was too large before: " + expected);
         }
     }
 

@@ -303,3 +303,35 @@ def test_what_needs_a_minimum_asks_for_one_first():
     for ask in (minimizer.labels, minimizer.value, lambda: minimizer.change([0], [1.0])):
         with pytest.raises(RuntimeError, match="minimize"):
             ask()
+
+
+@pytest.mark.parametrize(
+    ("unary", "words"),
+    [
+        (np.array([[1.0, -np.inf]]), "holds -inf"),
+        (np.array([[1.0, 2j]]), "dtype complex128"),
+        (np.ma.masked_array([[1.0, 2.0]], [[True, False]]), "masked"),
+        (np.array([["1", "2"]]), "expected real numbers"),
+        (np.array([[2**64 - 1, 0]], dtype=np.uint64), "beyond 2\\^53"),
+        (np.ones(2), r"shape \(2,\)"),
+        (None, "dtype object"),
+    ],
+)
+@pytest.mark.parametrize("lam", [1.0, 0.3])
+def test_minimize_refuses_what_an_energy_refuses(unary, words, lam):
+    minimizer = MaxFlow().prepare(Energy.grid(np.zeros((1, 2)), lam=lam))
+    with pytest.raises(InputError, match=words):
+        minimizer.minimize(unary)
+    assert minimizer.minimize([[1, -3]]).labels.tolist() == [[False, True]]
+
+
+@pytest.mark.parametrize("bits", ["16", 32.0, 8])
+def test_bits_are_checked_at_once(bits):
+    with pytest.raises(InputError, match="expected 16, 32 or 64"):
+        MaxFlow(bits=bits)
+
+
+def test_a_result_says_where_rounding_left_nothing():
+    unary = np.array([[-1.0, 0.5]])
+    assert "exact but for rounding" in repr(dope.minimize(Energy.grid(unary, lam=1e30)))
+    assert "exact," in repr(dope.minimize(Energy.grid(unary, lam=0.3)))

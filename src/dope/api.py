@@ -60,8 +60,12 @@ class Result:
 
     def __repr__(self) -> str:
         bound = "no bound known" if self.gap is None else f"gap {self.gap:.6g}"
+        if self.exact:
+            # The minimum in integers: with costs of very different sizes, rounding may leave little of the small ones.
+            negligible = self.rounding_error <= 1e-6 * abs(self.energy)
+            bound = "exact" if negligible else f"exact but for rounding by up to {self.rounding_error:.3g}"
         return (
-            f"Result(energy {self.energy:.10g}, {'exact' if self.exact else bound}, {self.stopped} after "
+            f"Result(energy {self.energy:.10g}, {bound}, {self.stopped} after "
             f"{len(self.trace)} rounds, {len(self.partition.blocks)} blocks, {self.labels.mean():.1%} foreground)"
         )
 

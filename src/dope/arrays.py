@@ -54,8 +54,7 @@ def check_finite(name: str, array: Reals) -> None:
         where = np.unravel_index(int(np.argmax(bad)), array.shape)
         at = tuple(int(i) for i in where)
         raise InputError(
-            f"{name} holds {array[where]} at {at}; expected finite numbers. "
-            f"Clip or replace such values before building the energy."
+            f"{name} holds {array[where]} at {at}; expected finite numbers. Clip or replace such values first."
         )
 
 

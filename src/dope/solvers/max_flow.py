@@ -35,6 +35,12 @@ class MaxFlow:
     bits: int | None = None
     check: bool = False
 
+    def __post_init__(self) -> None:
+        if self.bits is not None and (not isinstance(self.bits, int) or self.bits not in (16, 32, 64)):
+            raise InputError(
+                f"bits is {self.bits!r}; expected 16, 32 or 64, or None for the narrowest that holds the costs."
+            )
+
     def prepare(self, energy: Energy) -> MaxFlowMinimizer:
         return MaxFlowMinimizer(_submodular(energy), self)
 
@@ -77,12 +83,16 @@ class MaxFlowMinimizer:
     def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
         del start  # the minimum does not depend on where one starts
         with self._turn():
-            fixed = self._costs.counted(unary)
+            values = as_reals("unary", unary)
+            if values.shape != self._costs.energy.shape:
+                raise InputError(f"unary has shape {values.shape}; expected {self._costs.energy.shape}, the energy's.")
+            check_finite("unary", values)
+            fixed = self._costs.counted(values)
             if fixed != self._fixed:
                 self._adopt(self._costs, fixed)
             flow = self._opened()
             with _input_errors():
-                flow.minimize(np.ascontiguousarray(unary, dtype=np.float64))
+                flow.minimize(np.ascontiguousarray(values, dtype=np.float64))
             self._check(flow)
             return Answer(flow.labels(), flow.value(), exact=True, rounding_error=fixed.error)
 
@@ -104,7 +114,7 @@ class MaxFlowMinimizer:
 
     def labels(self, *, largest: bool = False) -> Labels:
         with self._turn():
-            return self._opened().labels(largest)
+            return self._opened().labels(bool(largest))
 
     def value(self) -> float:
         with self._turn():
