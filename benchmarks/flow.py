@@ -82,7 +82,13 @@ def add_common_arguments(parser: argparse.ArgumentParser, results: Path) -> None
     """What all scripts of this folder take."""
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="how often to solve; by default 3 times")
     parser.add_argument("--quick", action="store_true", help="small variants, to see that everything works")
-    parser.add_argument("--results", type=Path, default=results, metavar="FILE", help="where the lines are added; with --quick a temporary file")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=results,
+        metavar="FILE",
+        help="where the lines are added; with --quick a temporary file",
+    )
     parser.add_argument("--table", action="store_true", help="print the results as a table, and run nothing")
 
 

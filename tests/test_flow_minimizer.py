@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dope
 from dope import Energy, FlowMinimizer, Icm, InputError, MaxFlow, _core
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, grids, rng_of
