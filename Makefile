@@ -27,7 +27,7 @@ FLOW :=
 WARM :=
 
 # `make fuzz FUZZ_SECONDS=3600`: what was found goes on from build/fuzz/corpus.
-FUZZ_SECONDS := 600
+FUZZ_SECONDS ?= 600
 FUZZ_CXX := clang++
 
 .PHONY: help demo test soak bench ctest fuzz timing lint format wheel clean

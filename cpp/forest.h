@@ -39,12 +39,18 @@ class Stack {
     std::size_t size_ = 0;
 };
 
+struct Orphan {
+    Site site;
+    Arc from;  // earlier arcs lead to no parent at the site's depth
+};
+
 struct Forest {
     Level depth = 1;  // of the frontier
     Level most = 1;   // how deep a site may be: depth, or one more while growing
     // Hold all unscanned sites at `depth` and at `depth` + 1; some entries are stale.
     Stack<Site> frontier;
     Stack<Site> next;
+    Stack<Orphan> orphans;  // of one path, deepest first
 
     // At depth 1 the frontier is simply all sites of that depth: they are the roots, often half of
     // all sites, and listing them would take as much room as their levels.
@@ -66,11 +72,6 @@ struct Path {
     };
     Stack<Step> steps;
     Site root = 0;
-};
-
-struct Orphan {
-    Site site;
-    Arc from;  // earlier arcs lead to no parent at the site's depth
 };
 
 }  // namespace dope

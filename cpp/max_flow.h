@@ -81,10 +81,10 @@ class MaxFlow {
     void minimize(const double* unary, const Poll& poll) {
         require_numbers(unary, unary_.size());
         require_intact();
-        state_ = State::kBroken;  // until the end, or an interruption at a place where all is well
+        begin(poll);
         if (!rootless_ && many_changed(unary)) forget_forests();
-        adopt_unary(unary, poll);
-        search(poll);
+        adopt_unary(unary);
+        search();
     }
 
     // The same where only the unary of `count` sites has changed: to unary[k] at the caller's site
@@ -93,22 +93,22 @@ class MaxFlow {
                 const Poll& poll) {
         require_solved();
         for (std::size_t k = 0; k < count; ++k) require_change(changed[k], unary[k]);
-        state_ = State::kBroken;
+        begin(poll);
         for (std::size_t k = 0; k < count; ++k) {
             const auto i = static_cast<std::size_t>(changed[k]);
-            adopt_unary_at(network_.place(i), i, rounded(unary[k]), poll);
+            adopt_unary_at(network_.place(i), i, rounded(unary[k]));
         }
-        search(poll);
+        search();
     }
 
     // The smallest or the largest minimizer, in the caller's order.
     void labels(bool largest, bool* out, const Poll& poll) {
         require_solved();
-        state_ = State::kBroken;
+        begin(poll);
         if (largest) {
-            while (!closed<kSink>()) grow<kSink>(poll);
+            while (!closed<kSink>()) grow<kSink>();
         } else {
-            while (!closed<kSource>()) grow<kSource>(poll);
+            while (!closed<kSource>()) grow<kSource>();
         }
         state_ = State::kSolved;
         network_.for_each_row([&](Site first, std::size_t callers, Site length) {
@@ -196,17 +196,36 @@ class MaxFlow {
         std::int64_t low_ = 0;
     };
 
-    void search(const Poll& poll) {
+    void begin(const Poll& poll) {
+        poll_ = &poll;
+        state_ = State::kBroken;  // until the end, or an interruption at a place where all is well
+        // A change may tear old forests down site by site and level by level, which takes far
+        // longer than to plant new ones: with ADMM on 7x7, 30 times as long. So there is a limit.
+        most_adoptions_ = adoptions_ + adoptions_when_cold_ / 2 + network_.sites();
+    }
+
+    void search() {
         if (std::max(source_.depth, sink_.depth) > kMostLevels) forget_forests();
-        if (rootless_) {
-            plant_forests();
-            push_to_neighbors(poll);
+        const bool cold = rootless_;
+        const std::int64_t before = adoptions_;
+        for (;;) {
+            if (rootless_) {
+                plant_forests();
+                push_to_neighbors();
+            }
+            if (closed<kSource>() || closed<kSink>()) break;
+            grow<kSource>();
+            if (!closed<kSource>()) grow<kSink>();
+            if (!cold) forget_forests_in_the_way();
         }
-        while (!closed<kSource>() && !closed<kSink>()) {
-            grow<kSource>(poll);
-            if (!closed<kSource>()) grow<kSink>(poll);
-        }
+        if (cold) adoptions_when_cold_ = adoptions_ - before;
         state_ = State::kSolved;
+    }
+
+    void forget_forests_in_the_way() {
+        if (adoptions_ <= most_adoptions_) return;
+        forget_forests();
+        most_adoptions_ = std::numeric_limits<std::int64_t>::max();  // the new ones stay
     }
 
     // Positive if and only if v is in the forest.
@@ -244,22 +263,24 @@ class MaxFlow {
         network_.free_all();
         source_ = Forest();
         sink_ = Forest();
+        now_.clear();
+        children_.clear();
         rootless_ = true;
     }
 
-    void adopt_unary(const double* unary, const Poll& poll) {
+    void adopt_unary(const double* unary) {
         saturated_ = 0.0;
         network_.for_each_row([&](Site first, std::size_t callers, Site length) {
             for (Site t = 0; t < length; ++t) {
                 const std::size_t i = callers + static_cast<std::size_t>(t);
                 saturated_ += std::min(0.0, unary[i] * scale_ + static_cast<double>(kMostUnary));
-                adopt_unary_at(first + t, i, rounded(unary[i]), poll);
+                adopt_unary_at(first + t, i, rounded(unary[i]));
             }
         });
     }
 
     // While there are no forests, only the excess is kept up.
-    void adopt_unary_at(Site v, std::size_t i, std::int64_t now, const Poll& poll) {
+    void adopt_unary_at(Site v, std::size_t i, std::int64_t now) {
         // From one end of the clamp to the other may be more than an excess holds.
         const std::int64_t change = std::int64_t{clamped(now)} - clamped(unary_[i]);
         unary_[i] = now;
@@ -267,23 +288,23 @@ class MaxFlow {
         at(excess_, v) = static_cast<Excess>(at(excess_, v) - change);
         if (rootless_) return;
         settle(v);
-        pause(poll, 1);
+        pause(1);
     }
 
     void plant_forests() {
+        rootless_ = false;
         network_.for_each_row([&](Site first, std::size_t, Site length) {
             for (Site v = first; v < first + length; ++v) settle(v);
         });
-        rootless_ = false;
     }
 
     // The first augmentations, from a root to a root beside it, while the forests are but roots: on
     // an easy problem they are most of all, and cost a fraction of what they would later.
-    void push_to_neighbors(const Poll& poll) {
+    void push_to_neighbors() {
         network_.for_each_row([&](Site first, std::size_t, Site length) {
             for (Site v = first; v < first + length; ++v) {
                 if (network_.level(v) <= 0) continue;
-                pause(poll, 1);
+                pause(1);
                 push_from(v);
             }
         });
@@ -316,6 +337,7 @@ class MaxFlow {
     void settle(Site v) {
         if (network_.level(v) > 0) settle_in<kSource>(v);
         if (network_.level(v) < 0) settle_in<kSink>(v);
+        if (rootless_) return;  // the forests were in the way
         if (network_.level(v) == 0 && at(excess_, v) > 0) plant<kSource>(v);
         if (network_.level(v) == 0 && at(excess_, v) < 0) plant<kSink>(v);
     }
@@ -336,7 +358,7 @@ class MaxFlow {
             return;
         }
         if (network_.parent(v) == kRoot) {
-            orphan(v, orphans_);
+            orphan(v, forest<side>().orphans);
             adopt<side>();
         }
         // An excess of the other sign is fed from v's own roots until it is gone or v is free.
@@ -346,18 +368,19 @@ class MaxFlow {
             at(excess_, v) += static_cast<Excess>(side * amount);
             send<side>(source_path_, amount);
             adopt<side>();
+            forget_forests_in_the_way();
         }
     }
 
     // --- Growth --------------------------------------------------------------------------------
 
     template <int side>
-    void grow(const Poll& poll) {
+    void grow() {
         Forest& mine = forest<side>();
         mine.most = mine.depth + 1;
-        if (!mine.listed()) grow_roots<side>(poll);
+        if (!mine.listed()) grow_roots<side>();
         for (std::size_t k = 0; k < mine.frontier.size(); ++k) {  // which may grow meanwhile
-            pause(poll, 1);
+            pause(1);
             const Site v = mine.frontier[k];
             if (depth<side>(v) == mine.depth) scan<side>(v);
         }
@@ -368,7 +391,7 @@ class MaxFlow {
 
     // The first step of growth. Most roots of an easy problem lie among roots of their own kind.
     template <int side>
-    void grow_roots(const Poll& poll) {
+    void grow_roots() {
         constexpr Site kTogether = Network::kTogether;
         network_.for_each_row([&](Site first, std::size_t, Site length) {
             for (Site v = first; v < first + length; ++v) {
@@ -377,7 +400,7 @@ class MaxFlow {
                     continue;
                 }
                 if (depth<side>(v) != forest<side>().depth) continue;
-                pause(poll, 1);
+                pause(1);
                 scan<side>(v);
             }
         });
@@ -417,9 +440,9 @@ class MaxFlow {
                       climb<kSink>(u, sink_path_)});
         network_.push(v, m, u, amount);
         send<kSource>(source_path_, amount);
-        if (!orphans_.empty()) adopt<kSource>();
         send<kSink>(sink_path_, amount);
-        if (!orphans_.empty()) adopt<kSink>();
+        adopt<kSource>();
+        adopt<kSink>();
         work_ += kWorkOfAugment;
     }
 
@@ -449,10 +472,10 @@ class MaxFlow {
             const bool closed_now = side == kSource
                                         ? network_.push(u, network_.opposite(v, m), v, amount)
                                         : network_.push(v, m, u, amount);
-            if (closed_now) orphan(v, orphans_);
+            if (closed_now) orphan(v, forest<side>().orphans);
         }
         at(excess_, path.root) -= static_cast<Excess>(side * amount);
-        if (at(excess_, path.root) == 0) orphan(path.root, orphans_);
+        if (at(excess_, path.root) == 0) orphan(path.root, forest<side>().orphans);
     }
 
     // --- Adoption ------------------------------------------------------------------------------
@@ -468,16 +491,18 @@ class MaxFlow {
     // hand, and children that follow are one deeper than it was.
     template <int side>
     void adopt() {
+        Stack<Orphan>& orphans = forest<side>().orphans;
         now_.clear();
         Level at_depth = 0;
-        while (!now_.empty() || !orphans_.empty()) {
-            if (now_.empty()) at_depth = depth<side>(orphans_.top().site);
-            while (!orphans_.empty() && depth<side>(orphans_.top().site) == at_depth) {
-                now_.push(orphans_.pop());
+        while (!now_.empty() || !orphans.empty()) {
+            if (now_.empty()) at_depth = depth<side>(orphans.top().site);
+            while (!orphans.empty() && depth<side>(orphans.top().site) == at_depth) {
+                now_.push(orphans.pop());
             }
             children_.clear();
             for (const Orphan orphan : now_) adopt_one<side>(orphan);
-            work_ += static_cast<std::int64_t>(now_.size());
+            adoptions_ += static_cast<std::int64_t>(now_.size());
+            pause(static_cast<std::int64_t>(now_.size()));
             now_.swap(children_);
             ++at_depth;
         }
@@ -549,16 +574,16 @@ class MaxFlow {
     static constexpr std::int64_t kWorkOfAugment = 8;  // measured in scanned sites, roughly
 
     // Called only where flow and excess agree, so that forgetting the forests makes all well.
-    void pause(const Poll& poll, std::int64_t work) {
+    void pause(std::int64_t work) {
 #ifdef DOPE_FUZZ
         constexpr std::int64_t kWorkBetweenPolls = 1;  // small networks are interrupted, too
 #else
         constexpr std::int64_t kWorkBetweenPolls = 1 << 16;  // some milliseconds
 #endif
         work_ += work;
-        if (work_ < kWorkBetweenPolls || !poll) return;
+        if (work_ < kWorkBetweenPolls || !*poll_) return;
         work_ = 0;
-        if (!poll()) return;
+        if (!(*poll_)()) return;
         forget_forests();
         state_ = State::kInterrupted;
         throw Interrupted();
@@ -612,10 +637,13 @@ class MaxFlow {
     Forest sink_;
     Path source_path_;
     Path sink_path_;
-    Stack<Orphan> orphans_;  // of one path, deepest first
-    Stack<Orphan> now_;      // orphans at one depth
+    Stack<Orphan> now_;  // orphans at one depth
     Stack<Orphan> children_;
-    std::int64_t work_ = 0;
+    const Poll* poll_ = nullptr;  // of the call at hand
+    std::int64_t work_ = 0;       // since it was last asked
+    std::int64_t adoptions_ = 0;
+    std::int64_t adoptions_when_cold_ = 0;  // in the last solve that planted new forests
+    std::int64_t most_adoptions_ = 0;       // before old forests are given up
 };
 
 }  // namespace dope
