@@ -749,7 +749,7 @@ auto made(Make&& make, bool fits) -> decltype(make()) {
 void fuzz_grid(Bytes& bytes) {
     Point shape = draw_shape(bytes);
     const std::vector<Point> offsets = draw_offsets(bytes, shape.size());
-    limit_size(shape, offsets, bytes.one() % 8 ? 400 : 3000);
+    limit_size(shape, offsets, bytes.one() % 8 == 7 ? 3000 : 400);
     const double scale = draw_scale(bytes);
     const int bits = draw_bits(bytes);
     const GridWeights weights = draw_weights(bytes, shape, offsets, scale);
