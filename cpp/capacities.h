@@ -12,7 +12,7 @@ namespace dope {
 
 inline std::string text(double number) {
     char digits[32];
-    std::snprintf(digits, sizeof digits, "%g", number);
+    std::snprintf(digits, sizeof digits, "%.16g", number);
     return digits;
 }
 

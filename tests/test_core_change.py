@@ -52,7 +52,7 @@ def test_sites_and_values_need_not_be_contiguous():
         (np.array([2**62]), np.zeros(1), ValueError, "at site 4611686018427387904"),
         (np.array([1]), np.array([math.nan]), ValueError, "site 1 is nan"),
         (np.array([1]), np.array([math.inf]), ValueError, "site 1 is inf"),
-        (np.array([1]), np.array([-(2.0**50)]), ValueError, "all of the unary to be given anew"),
+        (np.array([1]), np.array([-(2.0**50)]), ValueError, "give the whole unary to minimize"),
         (np.array([1], np.int32), np.zeros(1), TypeError, "sites has dtype int32: expected int64"),
         (np.array([1.0]), np.zeros(1), TypeError, "sites has dtype float64: expected int64"),
         (np.array([True, False, True]), np.zeros(3), TypeError, "sites has dtype bool8: expected int64"),
@@ -93,7 +93,7 @@ def test_changes_beside_sites_that_are_certain(bits):
     flow.check()
     require_same_answers(flow, chain([*certain[:2], -7.0, 2.0**50 - 1], bits=bits))
     for site in (0, 1):
-        with pytest.raises(ValueError, match=rf"site {site} is 0.0+, or was not less than 2\^50 units"):
+        with pytest.raises(ValueError, match=rf"site {site} was too large before"):
             flow.change(np.array([site]), np.zeros(1))
     flow.minimize(np.zeros(4))
     flow.change(np.array([0]), np.array([-1.5]))

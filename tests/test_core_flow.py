@@ -203,7 +203,7 @@ def chain(weight, sites=3):
 @pytest.mark.parametrize(
     ("weight", "scale", "bits", "message"),
     [
-        (-1.0, 1.0, 32, r"site \(0\), offset \(1\) is -1.0+: expected a finite number >= 0"),
+        (-1.0, 1.0, 32, r"site \(0\), offset \(1\) is -1: expected a finite number >= 0"),
         (math.nan, 1.0, 32, "is nan"),
         (math.inf, 1.0, 32, "is inf"),
         (16384.0, 1.0, 16, "more than 16383"),

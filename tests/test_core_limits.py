@@ -117,8 +117,8 @@ def test_the_greatest_capacity_works_and_one_more_is_refused(name, bits):
     where = "({}), offset ({})".format(*(", ".join(map(str, point)) for point in (p, offset)))
     with pytest.raises(ValueError, match="greatest capacity in") as error:
         _core.GridFlow(weights, 1.0, bits)
-    assert f"the weight at site {where} is {most + 1}.0" in str(error.value)
-    assert f"at scale 1.000000 more than {most}, the greatest capacity in {bits} bits" in str(error.value)
+    assert f"the weight at site {where} is {most + 1}," in str(error.value)
+    assert f"at scale 1 more than {most}, the greatest capacity in {bits} bits" in str(error.value)
     assert str(error.value).endswith("expected a smaller scale or more bits")
     _core.GridFlow(weights, 0.5, bits)
     if bits < 64:

@@ -247,7 +247,7 @@ def test_a_check_that_fails_is_heard_after_every_solve(monkeypatch):
         ([0], [np.nan], ["unary holds nan", "finite"]),
         ([0], [np.inf], ["unary holds inf", "finite"]),
         ([0], ["a"], ["dtype", "real numbers"]),
-        ([0], [2.0**60], ["site 0", "all of the unary"]),
+        ([0], [2.0**60], ["site 0", "the whole unary"]),
     ],
 )
 def test_change_refuses_and_changes_nothing(sites, unary, words):
