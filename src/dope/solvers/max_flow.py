@@ -36,10 +36,8 @@ class MaxFlow:
     check: bool = False
 
     def __post_init__(self) -> None:
-        if self.bits is not None and (not isinstance(self.bits, int) or self.bits not in (16, 32, 64)):
-            raise InputError(
-                f"bits is {self.bits!r}; expected 16, 32 or 64, or None for the narrowest that holds the costs."
-            )
+        if repr(self.bits) not in ("None", "16", "32", "64"):  # 16.0 and "16" equal or look like a width, and are none
+            raise InputError(f"bits is {self.bits!r}; expected 16, 32 or 64, or None for the narrowest that will do.")
 
     def prepare(self, energy: Energy) -> MaxFlowMinimizer:
         return MaxFlowMinimizer(_submodular(energy), self)
