@@ -21,6 +21,7 @@ namespace nb = nanobind;
 void bind_weights(nb::module_& m);
 void bind_flow(nb::module_& m);
 void bind_coupling(nb::module_& m);
+void bind_blocks(nb::module_& m);
 
 // Any array in main memory, of any type, read only.
 using AnyArray = nb::ndarray<nb::ro, nb::device::cpu>;

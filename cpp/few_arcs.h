@@ -9,6 +9,7 @@
 #include "grid_layout.h"
 #include "matches.h"
 #include "parent.h"
+#include "shared_array.h"
 
 namespace dope {
 
@@ -24,7 +25,6 @@ class FewArcs {
     explicit FewArcs(GridLayout& layout) : records_(static_cast<std::size_t>(layout.sites)) {
         layout.add_idle_arcs(kArcs);
         std::copy(layout.steps.begin(), layout.steps.end(), steps_.begin());
-        clear();
     }
 
     static bool suits(const GridLayout& layout) { return layout.steps.size() <= kArcs; }
@@ -43,10 +43,10 @@ class FewArcs {
     void set_level(Site v, Level level) { at(v).level = level; }
     StoredArc& parent(Site v) { return at(v).parent; }
     StoredArc parent(Site v) const { return at(v).parent; }
-    void free_all() {
-        for (Record& record : records_) {
-            record.level = 0;
-            record.parent = Parent<StoredArc>::kNone;
+    void free_all(Site from, Site to) {
+        for (Site v = from; v < to; ++v) {
+            at(v).level = 0;
+            at(v).parent = Parent<StoredArc>::kNone;
         }
     }
 
@@ -97,22 +97,36 @@ class FewArcs {
         return true;
     }
 
-    // --- While the network is filled
-    // --------------------------------------------------------------
+    // --- Walls: a shut arc keeps what could flow over it, and takes no part in a search ----------
 
-    void clear() {
+    bool is_open(Site v, Arc m) const { return at(v).away >> m & 1U; }
+    void shut(Site v, Arc m) {
+        erase(at(v).away, m);
+        erase(at(v).towards, m);
+    }
+    // Opens v's arc m again, both ways, as far as something can flow.
+    void unshut(Site v, Arc m) {
+        if (residual(v, m) > 0) insert(at(v).away, m);
+        if (residual(head(v, m), opposite(v, m)) > 0) insert(at(v).towards, m);
+    }
+    void push_over_wall(Site v, Arc m, Excess amount) {
+        Capacity& forth = at(v).residual[m];
+        Capacity& back = at(head(v, m)).residual[opposite(v, m)];
+        forth = static_cast<Capacity>(forth - amount);
+        back = static_cast<Capacity>(back + amount);
+    }
+
+    // --- While the network is filled -------------------------------------------------------------
+
+    void clear(Site from, Site to) {
         Record nothing{};
         nothing.parent = Parent<StoredArc>::kNone;
-        std::fill(records_.begin(), records_.end(), nothing);
+        std::fill(records_.begin() + from, records_.begin() + to, nothing);
     }
     OpenSet none_open() const { return 0; }
     static void insert(OpenSet& set, Arc m) { set = static_cast<OpenSet>(set | 1U << m); }
     static void erase(OpenSet& set, Arc m) { set = static_cast<OpenSet>(set & ~(1U << m)); }
     void set_open(Site v, const OpenSet& set) { at(v).away = at(v).towards = set; }
-    void close(Site v, Arc m) {
-        erase(at(v).away, m);
-        erase(at(v).towards, m);
-    }
 
   private:
     struct Record {
@@ -127,7 +141,7 @@ class FewArcs {
     const Record& at(Site v) const { return records_[static_cast<std::size_t>(v)]; }
 
     std::array<Site, kArcs> steps_{};
-    std::vector<Record> records_;
+    SharedArray<Record> records_;
 };
 
 }  // namespace dope

@@ -1,3 +1,4 @@
+#include "block_flow_of.h"
 #include "flow_of.h"
 #include "graph_network.h"
 
@@ -12,7 +13,33 @@ class GraphFlowOf final : public FlowOf<GraphFlow, GraphNetwork<Capacity>> {
     std::int64_t sites() const override { return this->flow_.network().sites(); }
 };
 
+template <class Capacity>
+class BlockGraphFlow final : public BlockFlowOf<GraphNetwork<Capacity>> {
+  public:
+    BlockGraphFlow(GraphNetwork<Capacity> network, double scale, std::vector<std::int32_t> members,
+                   std::size_t number)
+        : BlockFlowOf<GraphNetwork<Capacity>>(std::move(network), scale) {
+        this->network_.divide(std::move(members), number);
+    }
+
+    // It comes filled.
+    std::size_t parts() const override { return 0; }
+    void fill(std::size_t, const Poll&) override {}
+    void join(std::size_t) override {}
+};
+
 }  // namespace
+
+std::unique_ptr<BlockFlow> block_graph_flow(std::int64_t sites, const Vertex* ends,
+                                            const double* weights, std::size_t pairs, double scale,
+                                            int bits, std::vector<std::int32_t> members,
+                                            std::size_t number) {
+    return with_width(bits, [&](auto width) -> std::unique_ptr<BlockFlow> {
+        using Network = GraphNetwork<decltype(width)>;
+        return std::make_unique<BlockGraphFlow<decltype(width)>>(
+            Network(sites, ends, weights, pairs, scale), scale, std::move(members), number);
+    });
+}
 
 std::unique_ptr<GraphFlow> graph_flow(std::int64_t sites, const Vertex* ends, const double* weights,
                                       std::size_t pairs, double scale, int bits) {

@@ -7,6 +7,7 @@
 #include "capacities.h"
 #include "flow.h"
 #include "parent.h"
+#include "shared_array.h"
 
 namespace dope {
 
@@ -27,8 +28,9 @@ class GraphNetwork {
           heads_(2 * pairs),
           opposites_(2 * pairs),
           residual_(2 * pairs),
-          level_(static_cast<std::size_t>(sites), 0),
-          parent_(static_cast<std::size_t>(sites), Parent<StoredArc>::kNone) {
+          level_(static_cast<std::size_t>(sites)),
+          parent_(static_cast<std::size_t>(sites)) {
+        std::fill(parent_.begin(), parent_.end(), Parent<StoredArc>::kNone);
         require_scale(scale);
         for (std::size_t e = 0; e < 2 * pairs; ++e) {
             if (ends[e] < 0 || ends[e] >= sites) {
@@ -87,9 +89,9 @@ class GraphNetwork {
     void set_level(Site v, Level level) { level_[static_cast<std::size_t>(v)] = level; }
     StoredArc& parent(Site v) { return parent_[static_cast<std::size_t>(v)]; }
     StoredArc parent(Site v) const { return parent_[static_cast<std::size_t>(v)]; }
-    void free_all() {
-        std::fill(level_.begin(), level_.end(), 0);
-        std::fill(parent_.begin(), parent_.end(), Parent<StoredArc>::kNone);
+    void free_all(Site from, Site to) {
+        std::fill(level_.begin() + from, level_.begin() + to, 0);
+        std::fill(parent_.begin() + from, parent_.begin() + to, Parent<StoredArc>::kNone);
     }
 
     template <bool away, class Match, class Visit>
@@ -97,7 +99,7 @@ class GraphNetwork {
         const Arc arcs = degree(v);
         for (Arc m = from; m < arcs; ++m) {
             if (!match(level(head(v, m)))) continue;
-            const bool open = away ? residual(v, m) > 0 : residual(head(v, m), opposite(v, m)) > 0;
+            const bool open = away ? is_open(v, m) : is_open(head(v, m), opposite(v, m));
             if (open && visit(m)) return;
         }
     }
@@ -126,20 +128,84 @@ class GraphNetwork {
         return forth == 0;
     }
 
-    template <class Visit>
-    void for_each_row(Visit&& visit) const {
-        if (sites() > 0) visit(Site{0}, std::size_t{0}, sites());
+    // --- Walls: a shut arc keeps what could flow over it, and takes no part in a search ----------
+
+    bool is_open(Site v, Arc m) const {
+        return residual(v, m) > 0 && (shut_.empty() || !shut_[slot(v, m)]);
     }
-    std::size_t real_sites() const { return rows_.size() - 1; }
+    void shut(Site v, Arc m) { shut_[slot(v, m)] = true; }
+    void unshut(Site v, Arc m) { shut_[slot(v, m)] = false; }
+    void push_over_wall(Site v, Arc m, Excess amount) { push(v, m, head(v, m), amount); }
+
+    // --- Parts -----------------------------------------------------------------------------------
+
+    // Runs of sites that follow one another.
+    struct Run {
+        Site first;
+        Site length;
+    };
+    using Part = std::vector<Run>;
+
+    Part everything() const { return sites() > 0 ? Part{{0, sites()}} : Part{}; }
+    std::size_t sites_of(const Part& part) const {
+        std::size_t number = 0;
+        for (const Run run : part) number += static_cast<std::size_t>(run.length);
+        return number;
+    }
+    template <class Visit>
+    void for_each_row(const Part& part, Visit&& visit) const {
+        for (const Run run : part) visit(run.first, run.length);
+    }
     Site place(std::size_t i) const { return static_cast<Site>(i); }
+    std::int64_t callers(Site v) const { return v; }
+
+    // --- Blocks ----------------------------------------------------------------------------------
+
+    // `members` says for every site which block it belongs to.
+    void divide(std::vector<std::int32_t> members, std::size_t number) {
+        members_ = std::move(members);
+        parts_.assign(number, {});
+        crossings_.assign(number, {});
+        shut_ = SharedArray<bool>(heads_.size());
+        for (Site v = 0; v < sites(); ++v) {
+            Part& part = parts_[block_of(v)];
+            const bool goes_on = !part.empty() && part.back().first + part.back().length == v;
+            if (goes_on) {
+                ++part.back().length;
+            } else {
+                part.push_back({v, 1});
+            }
+            for (Arc m = 0; m < degree(v); ++m) {
+                if (block_of(head(v, m)) != block_of(v)) crossings_[block_of(v)].push_back({v, m});
+            }
+        }
+    }
+    std::size_t blocks() const { return parts_.size(); }
+    const Part& block(std::size_t k) const { return parts_[k]; }
+    std::size_t block_of(Site v) const {
+        return static_cast<std::size_t>(members_[static_cast<std::size_t>(v)]);
+    }
+    std::vector<std::size_t> neighbors(std::size_t k) const {
+        std::vector<std::size_t> found;
+        for (const auto [v, m] : crossings_[k]) found.push_back(block_of(head(v, m)));
+        std::sort(found.begin(), found.end());
+        found.erase(std::unique(found.begin(), found.end()), found.end());
+        return found;
+    }
+    template <class Wanted, class Visit>
+    void for_each_crossing(std::size_t k, Wanted&& wanted, Visit&& visit) const {
+        for (const auto [v, m] : crossings_[k]) {
+            if (wanted(v)) visit(v, m);
+        }
+    }
 
   private:
-    static std::vector<std::size_t> checked_rows(std::int64_t sites) {
+    static SharedArray<std::size_t> checked_rows(std::int64_t sites) {
         if (sites < 0 || sites > kMostArcs) {
             throw std::invalid_argument("the graph has " + std::to_string(sites) +
                                         " sites: expected 0 to " + std::to_string(kMostArcs));
         }
-        return std::vector<std::size_t>(static_cast<std::size_t>(sites) + 1, 0);
+        return SharedArray<std::size_t>(static_cast<std::size_t>(sites) + 1);
     }
 
     std::size_t slot(Site v, Arc m) const {
@@ -152,13 +218,22 @@ class GraphNetwork {
         residual_[slot(v, m)] = capacity;
     }
 
-    std::vector<std::size_t> rows_;  // where each site's arcs begin; arcs may outnumber 32 bits
-    std::vector<Site> heads_;
-    std::vector<Arc> opposites_;  // the arc back, by its place at the head
-    std::vector<Capacity> residual_;
-    std::vector<Level> level_;
-    std::vector<StoredArc> parent_;
+    struct Crossing {
+        Site site;
+        Arc arc;
+    };
+
+    SharedArray<std::size_t> rows_;  // where each site's arcs begin; arcs may outnumber 32 bits
+    SharedArray<Site> heads_;
+    SharedArray<Arc> opposites_;  // the arc back, by its place at the head
+    SharedArray<Capacity> residual_;
+    SharedArray<Level> level_;
+    SharedArray<StoredArc> parent_;
+    SharedArray<bool> shut_;  // empty while there are no walls
     Excess greatest_sum_ = 0;
+    std::vector<std::int32_t> members_;
+    std::vector<Part> parts_;
+    std::vector<std::vector<Crossing>> crossings_;
 };
 
 }  // namespace dope

@@ -26,6 +26,13 @@ std::unique_ptr<GridFlow> grid_flow(const GridWeights& weights, double scale, in
     return with_maker(layout, bits, [&](auto maker) { return maker.make(weights, scale, poll); });
 }
 
+std::unique_ptr<BlockFlow> block_grid_flow(const GridWeights& weights, double scale, int bits,
+                                           const std::vector<Point>& cuts) {
+    const GridLayout layout(weights.shape(), weights.offsets());
+    return with_maker(layout, bits,
+                      [&](auto maker) { return maker.make_blocks(weights, scale, cuts); });
+}
+
 std::size_t grid_flow_bytes(const Point& shape, const std::vector<Point>& offsets, int bits) {
     const GridLayout layout(shape, offsets);
     return with_maker(layout, bits, [&](auto maker) { return maker.bytes_needed(layout); });

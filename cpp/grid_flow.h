@@ -1,6 +1,7 @@
 // A GridFlow with one type of store.
 #pragma once
 
+#include "block_flow_of.h"
 #include "flow_of.h"
 #include "grid_flow_maker.h"
 #include "grid_network_fill.h"
@@ -11,7 +12,7 @@ template <class Store>
 class GridFlowOf final : public FlowOf<GridFlow, GridNetwork<Store>> {
   public:
     GridFlowOf(const GridWeights& weights, double scale, const Poll& poll)
-        : FlowOf<GridFlow, GridNetwork<Store>>(GridNetwork<Store>(weights, scale, poll), scale),
+        : FlowOf<GridFlow, GridNetwork<Store>>(filled(weights, scale, poll), scale),
           shape_(weights.shape()),
           offsets_(weights.offsets()) {}
 
@@ -44,6 +45,12 @@ class GridFlowOf final : public FlowOf<GridFlow, GridNetwork<Store>> {
     }
 
   private:
+    static GridNetwork<Store> filled(const GridWeights& weights, double scale, const Poll& poll) {
+        GridNetwork<Store> network(weights.shape(), weights.offsets());
+        network.fill(weights, scale, poll);
+        return network;
+    }
+
     Point shape_;
     std::vector<Point> offsets_;
 };
@@ -52,6 +59,59 @@ template <class Store>
 std::unique_ptr<GridFlow> GridFlowMaker<Store>::make(const GridWeights& weights, double scale,
                                                      const Poll& poll) {
     return std::make_unique<GridFlowOf<Store>>(weights, scale, poll);
+}
+
+template <class Store>
+class BlockGridFlow final : public BlockFlowOf<GridNetwork<Store>> {
+  public:
+    BlockGridFlow(const GridWeights& weights, double scale, const std::vector<Point>& cuts)
+        : BlockFlowOf<GridNetwork<Store>>(divided(weights, cuts), scale), weights_(weights) {
+        // Planes of the first axis, at least as thick as the kernel reaches, so that parts border
+        // on the next one only.
+        Index reach = 1;
+        for (const Point& offset : weights_.offsets()) {
+            reach = std::max(reach, std::abs(offset[0]));
+        }
+        const Index planes = weights_.shape()[0];
+        const Index parts = std::clamp<Index>(planes / (4 * reach), 1, kMostParts);
+        for (Index k = 0; k <= parts; ++k) edges_.push_back(planes * k / parts);
+        greatest_.assign(static_cast<std::size_t>(parts), 0);
+    }
+
+    std::size_t parts() const override { return greatest_.size(); }
+    void fill(std::size_t part, const Poll& poll) override {
+        raise(part, this->network_.fill_planes(weights_, this->scale_, edges_[part],
+                                               edges_[part + 1], poll));
+    }
+    void join(std::size_t part) override {
+        if (part > 0) raise(part, this->network_.join_planes(edges_[part]));
+    }
+    void finish() override {
+        this->network_.set_greatest_sum(*std::max_element(greatest_.begin(), greatest_.end()));
+        BlockFlowOf<GridNetwork<Store>>::finish();
+    }
+
+  private:
+    using Excess = typename GridNetwork<Store>::Excess;
+    static constexpr Index kMostParts = 64;
+
+    static GridNetwork<Store> divided(const GridWeights& weights, const std::vector<Point>& cuts) {
+        GridNetwork<Store> network(weights.shape(), weights.offsets());
+        network.divide(cuts);
+        return network;
+    }
+    void raise(std::size_t part, Excess sum) { greatest_[part] = std::max(greatest_[part], sum); }
+
+    GridWeights weights_;  // and with it the picture
+    Point edges_;          // of the parts
+    std::vector<Excess> greatest_;
+};
+
+template <class Store>
+std::unique_ptr<BlockFlow> GridFlowMaker<Store>::make_blocks(const GridWeights& weights,
+                                                             double scale,
+                                                             const std::vector<Point>& cuts) {
+    return std::make_unique<BlockGridFlow<Store>>(weights, scale, cuts);
 }
 
 template <class Store>

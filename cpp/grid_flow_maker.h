@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "block_flow.h"
 #include "few_arcs.h"
 #include "flow.h"
 #include "many_arcs.h"
@@ -28,6 +29,8 @@ template <class Store>
 struct GridFlowMaker {
     static std::unique_ptr<GridFlow> make(const GridWeights& weights, double scale,
                                           const Poll& poll);
+    static std::unique_ptr<BlockFlow> make_blocks(const GridWeights& weights, double scale,
+                                                  const std::vector<Point>& cuts);
     static std::size_t bytes_needed(const GridLayout& layout);
 };
 

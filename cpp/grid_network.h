@@ -15,30 +15,41 @@ class GridNetwork : public Store {
     using typename Store::Capacity;
     using typename Store::Excess;
 
-    // Throws Interrupted where `poll` says so, here and in refill().
-    GridNetwork(const GridWeights& weights, double scale, const Poll& poll)
-        : GridNetwork(GridLayout(weights.shape(), weights.offsets()), weights, scale, poll) {}
+    // A part of the grid.
+    using Part = Box;
+
+    // Copies share the sites.
+    GridNetwork(const Point& shape, const std::vector<Point>& offsets)
+        : GridNetwork(GridLayout(shape, offsets)) {}
 
     static std::size_t bytes_needed(const GridLayout& layout) {
         return Store::bytes_needed(layout);
     }
     std::size_t bytes() const { return bytes_needed(layout_); }
 
-    // The same grid and kernel with other weights, as if it were new.
-    void refill(const GridWeights& weights, double scale, const Poll& poll);
+    // New capacities, no flow, no forests. Throws Interrupted where `poll` says so.
+    void fill(const GridWeights& weights, double scale, const Poll& poll) {
+        set_greatest_sum(fill_planes(weights, scale, 0, layout_.shape[0], poll));
+    }
+    // The same in parts, by several threads: first the planes low to high of the first axis, each
+    // part once, and when all are done every part's border with the one before. Both return the
+    // greatest sum of one site's capacities that they saw: the greatest of all has to be set.
+    Excess fill_planes(const GridWeights& weights, double scale, Index low, Index high,
+                       const Poll& poll);
+    Excess join_planes(Index low);
+    void set_greatest_sum(Excess sum) { greatest_sum_ = sum; }
 
     Excess greatest_sum() const { return greatest_sum_; }  // of one site's capacities
 
-    // visit(place of the first site here, its place in the caller's array, length) for every row.
+    Part everything() const { return whole(layout_.shape); }
+    std::size_t sites_of(const Part& part) const { return static_cast<std::size_t>(part.sites()); }
+    // visit(place of the first site, length) for every row of a part.
     template <class Visit>
-    void for_each_row(Visit&& visit) const {
-        std::size_t callers = 0;
-        for_each_run(whole(layout_.shape), [&](const Point& first, Index length) {
-            visit(static_cast<Site>(layout_.place(first)), callers, static_cast<Site>(length));
-            callers += static_cast<std::size_t>(length);
+    void for_each_row(const Part& part, Visit&& visit) const {
+        for_each_run(part, [&](const Point& first, Index length) {
+            visit(static_cast<Site>(layout_.place(first)), static_cast<Site>(length));
         });
     }
-    std::size_t real_sites() const { return static_cast<std::size_t>(volume(layout_.shape)); }
     // Where the caller's i-th site lies.
     Site place(std::size_t i) const;
 
@@ -60,19 +71,151 @@ class GridNetwork : public Store {
         }
     }
 
-  private:
-    GridNetwork(GridLayout layout, const GridWeights& weights, double scale, const Poll& poll)
-        : Store(layout), layout_(std::move(layout)) {  // which Store may have changed
-        fill(weights, scale, poll);
+    // --- Blocks: the boxes between cuts, in row-major order --------------------------------------
+
+    // `cuts` are, for every axis, the rising places where it is cut.
+    void divide(const std::vector<Point>& cuts) {
+        cuts_ = cuts;
+        arc_steps_.assign(layout_.steps.size(), Point(layout_.shape.size(), 0));
+        for (const auto& use : layout_.used) {
+            arc_steps_[static_cast<std::size_t>(use.arc)] = use.step;
+            Point& back = arc_steps_[static_cast<std::size_t>(layout_.opposite(use.arc))];
+            back = use.step;
+            for (Index& axis : back) axis = -axis;
+        }
+    }
+    std::size_t blocks() const {
+        std::size_t number = 1;
+        for (const Point& axis : cuts_) number *= axis.size() + 1;
+        return number;
+    }
+    Part block(std::size_t k) const {
+        Box box = whole(layout_.shape);
+        for (std::size_t a = cuts_.size(); a-- > 0;) {
+            const Point& axis = cuts_[a];
+            const std::size_t piece = k % (axis.size() + 1);
+            k /= axis.size() + 1;
+            if (piece > 0) box.low[a] = axis[piece - 1];
+            if (piece < axis.size()) box.high[a] = axis[piece];
+        }
+        return box;
+    }
+    std::size_t block_of(Site v) const {
+        Index rest = v - layout_.first;
+        std::size_t k = 0;
+        for (std::size_t a = 0; a < cuts_.size(); ++a) {
+            const Index p = rest / layout_.strides[a];
+            rest -= p * layout_.strides[a];
+            const Point& axis = cuts_[a];
+            k = k * (axis.size() + 1) + static_cast<std::size_t>(std::upper_bound(axis.begin(), axis.end(), p) - axis.begin());
+        }
+        return k;
+    }
+    // The blocks that a block may have pairs with.
+    std::vector<std::size_t> neighbors(std::size_t k) const {
+        const Box here = block(k);
+        Point reach(layout_.shape.size(), 0);
+        for (const auto& use : layout_.used) {
+            for (std::size_t a = 0; a < reach.size(); ++a) {
+                reach[a] = std::max(reach[a], std::abs(use.step[a]));
+            }
+        }
+        std::vector<std::size_t> found;
+        for (std::size_t other = 0; other < blocks(); ++other) {
+            const Box there = block(other);
+            bool near = other != k;
+            for (std::size_t a = 0; a < reach.size(); ++a) {
+                near &= there.low[a] < here.high[a] + reach[a];
+                near &= here.low[a] < there.high[a] + reach[a];
+            }
+            if (near) found.push_back(other);
+        }
+        return found;
+    }
+    // Where a site stands in the caller's arrays.
+    Index callers(Site v) const {
+        Index rest = v - layout_.first;
+        Index i = 0;
+        for (std::size_t a = 0; a < layout_.shape.size(); ++a) {
+            const Index p = rest / layout_.strides[a];
+            rest -= p * layout_.strides[a];
+            i = i * layout_.shape[a] + p;
+        }
+        return i;
     }
 
-    void fill(const GridWeights& weights, double scale, const Poll& poll);
+    // visit(site, arc) for all arcs from sites of a block, for which wanted(site), to other blocks.
+    template <class Wanted, class Visit>
+    void for_each_crossing(std::size_t k, Wanted&& wanted, Visit&& visit) const {
+        const Box box = block(k);
+        const std::size_t last = box.low.size() - 1;
+        const Index length = box.high[last] - box.low[last];
+        struct Way {
+            Arc arc;
+            Index step;  // along the row
+        };
+        std::vector<Way> leaving;  // to another row, which is another block's
+        std::vector<Way> staying;  // in a row of this block, up to its ends
+        for_each_run(
+            box,
+            [&](const Point& first, Index) {
+                leaving.clear();
+                staying.clear();
+                Index reach = 0;
+                for (std::size_t m = 0; m < arc_steps_.size(); ++m) {
+                    const Point& step = arc_steps_[m];
+                    bool inside = true;
+                    bool exists = true;
+                    for (std::size_t a = 0; a < last; ++a) {
+                        const Index there = first[a] + step[a];
+                        inside &= box.low[a] <= there && there < box.high[a];
+                        exists &= 0 <= there && there < layout_.shape[a];
+                    }
+                    const Way way{static_cast<Arc>(m), step[last]};
+                    if (inside && way.step != 0) {
+                        staying.push_back(way);
+                        reach = std::max(reach, std::abs(way.step));
+                    }
+                    if (!inside && exists) leaving.push_back(way);
+                }
+                auto v = static_cast<Site>(layout_.place(first));
+                for (Index t = 0; t < length; ++t, ++v) {
+                    const bool middle = t >= reach && t < length - reach;
+                    if (middle && leaving.empty()) {
+                        const Index skip = length - reach - t - 1;
+                        t += skip;
+                        v += static_cast<Site>(skip);
+                        continue;
+                    }
+                    if (!wanted(v)) continue;
+                    const Index x = first[last] + t;
+                    for (const Way way : leaving) {
+                        const Index there = x + way.step;
+                        if (0 <= there && there < layout_.shape[last]) visit(v, way.arc);
+                    }
+                    if (middle) continue;
+                    for (const Way way : staying) {
+                        const Index there = x + way.step;
+                        const bool inside = box.low[last] <= there && there < box.high[last];
+                        if (!inside && 0 <= there && there < layout_.shape[last]) visit(v, way.arc);
+                    }
+                }
+            },
+            length);
+    }
+
+  private:
+    explicit GridNetwork(GridLayout layout)
+        : Store(layout), layout_(std::move(layout)) {}  // which Store may have changed
+
     class Filler;
     // Of a site's capacities. Where 32 bits hold the sum of any number of them, half as wide.
     using Sum = std::conditional_t<sizeof(Capacity) == 2, std::int32_t, std::int64_t>;
 
     GridLayout layout_;
     Excess greatest_sum_ = 0;
+    std::vector<Point> cuts_;
+    std::vector<Point> arc_steps_;  // per arc, where it leads
 };
 
 }  // namespace dope

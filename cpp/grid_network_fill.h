@@ -9,19 +9,15 @@
 namespace dope {
 
 template <class Store>
-void GridNetwork<Store>::refill(const GridWeights& weights, double scale, const Poll& poll) {
-    this->clear();
-    fill(weights, scale, poll);
-}
-
-template <class Store>
 class GridNetwork<Store>::Filler {
   public:
-    Filler(GridNetwork& network, const GridWeights& weights, double scale)
+    // For the planes from `lowest` on; earlier ones may not be read.
+    Filler(GridNetwork& network, const GridWeights& weights, double scale, Index lowest)
         : network_(network),
           layout_(network.layout_),
           weights_(weights),
           scale_(scale),
+          lowest_(lowest),
           run_(run_of_sites(layout_)),
           weight_(layout_.used.size() * static_cast<std::size_t>(run_)),
           sums_(static_cast<std::size_t>(run_)),
@@ -62,7 +58,7 @@ class GridNetwork<Store>::Filler {
                 residuals[m] = *capacity;
             }
         }
-        for (const auto& [t, arc] : closed_) network_.close(place + static_cast<Site>(t), arc);
+        for (const auto& [t, arc] : closed_) network_.shut(place + static_cast<Site>(t), arc);
         require_sums(first, length);
     }
 
@@ -105,22 +101,24 @@ class GridNetwork<Store>::Filler {
     }
 
     void place(Way& way, const Point& first, Index length) const {
-        find_inside(way, way.step, first, length);
+        find_inside(way, way.step, first, length, 0);
         way.tail = first;
         way.tail.back() += way.low;
         if (way.forth) return;
         for (std::size_t a = 0; a < first.size(); ++a) way.tail[a] += way.step[a];
     }
 
-    void find_inside(Way& way, const Point& step, const Point& first, Index length) const {
+    void find_inside(Way& way, const Point& step, const Point& first, Index length,
+                     Index lowest) const {
         const std::size_t last = first.size() - 1;
         bool inside = true;
         for (std::size_t a = 0; a < last; ++a) {
             const Index there = first[a] + step[a];
-            inside &= 0 <= there && there < layout_.shape[a];
+            inside &= (a == 0 ? lowest : 0) <= there && there < layout_.shape[a];
         }
+        const Index least = last == 0 ? lowest : 0;
         const Index beyond = layout_.shape[last] - first[last];
-        way.low = std::clamp<Index>(-step[last] - first[last], 0, length);
+        way.low = std::clamp<Index>(least - step[last] - first[last], 0, length);
         way.high = std::clamp<Index>(beyond - step[last], way.low, length);
         if (!inside) way.high = way.low = 0;
     }
@@ -129,7 +127,7 @@ class GridNetwork<Store>::Filler {
     void turn_back(Way& way, const Point& first, Index length) {
         back_ = way.step;
         for (Index& axis : back_) axis = -axis;
-        find_inside(way, back_, first, length);
+        find_inside(way, back_, first, length, lowest_);
     }
 
     // A row of capacities of the arc back, which are those of the arcs towards these sites.
@@ -201,6 +199,7 @@ class GridNetwork<Store>::Filler {
     const GridLayout& layout_;
     const GridWeights& weights_;
     double scale_;
+    Index lowest_;
     Index run_;
     std::vector<Way> ways_;
     std::vector<double> weight_;        // of all ways, one after another
@@ -212,17 +211,71 @@ class GridNetwork<Store>::Filler {
 };
 
 template <class Store>
-void GridNetwork<Store>::fill(const GridWeights& weights, double scale, const Poll& poll) {
+typename GridNetwork<Store>::Excess GridNetwork<Store>::fill_planes(const GridWeights& weights,
+                                                                    double scale, Index low,
+                                                                    Index high, const Poll& poll) {
     require_scale(scale);
-    Filler filler(*this, weights, scale);
+    Filler filler(*this, weights, scale, low);
+    Box planes = whole(layout_.shape);
+    planes.low[0] = low;
+    planes.high[0] = high;
+    const Index stride = layout_.strides[0];
+    Index cleared = low == 0 ? 0 : layout_.first + low * stride;
+    const auto clear_to = [&](Index end) {  // just before it is filled, so that it is in the cache
+        if (end > cleared) this->clear(static_cast<Site>(cleared), static_cast<Site>(end));
+        cleared = std::max(cleared, end);
+    };
     for_each_run(
-        whole(layout_.shape),
+        planes,
         [&](const Point& first, Index length) {
             if (poll && poll()) throw Interrupted();
+            clear_to(layout_.place(first) + length);
             filler.fill(first, length);
         },
         filler.run());
-    greatest_sum_ = static_cast<Excess>(filler.greatest_sum());
+    clear_to(high == layout_.shape[0] ? layout_.sites : layout_.first + high * stride);
+    return static_cast<Excess>(filler.greatest_sum());
+}
+
+template <class Store>
+typename GridNetwork<Store>::Excess GridNetwork<Store>::join_planes(Index low) {
+    std::int64_t greatest = 0;
+    Index reach = 0;
+    for (const auto& use : layout_.used) reach = std::max(reach, std::abs(use.step[0]));
+    Box planes = whole(layout_.shape);
+    planes.low[0] = low;
+    planes.high[0] = std::min(layout_.shape[0], low + reach);
+    for (const auto& use : layout_.used) {
+        // The pairs from below `low` to above it, in the order of the places.
+        const int sign = use.step[0] > 0 ? 1 : -1;
+        const Arc forth = sign > 0 ? use.arc : layout_.opposite(use.arc);
+        Point step = use.step;
+        for (Index& axis : step) axis *= sign;
+        if (step[0] == 0) continue;
+        Box tails_below = tails(whole(layout_.shape), layout_.shape, step);
+        tails_below.low[0] = std::max(tails_below.low[0], low - step[0]);
+        tails_below.high[0] = std::min(tails_below.high[0], low);
+        for_each_run(tails_below, [&](const Point& first, Index length) {
+            auto v = static_cast<Site>(layout_.place(first));
+            for (Index t = 0; t < length; ++t, ++v) {
+                const Site u = this->head(v, forth);
+                const Arc back = layout_.opposite(forth);
+                this->residuals(u)[back] = this->residual(v, forth);
+                this->unshut(u, back);
+            }
+        });
+    }
+    for_each_run(planes, [&](Point p, Index length) {
+        auto v = static_cast<Site>(layout_.place(p));
+        for (Index t = 0; t < length; ++t, ++v, ++p.back()) {
+            std::int64_t sum = 0;
+            for (Arc m = 0; m < this->degree(v); ++m) sum += this->residual(v, m);
+            if (sum <= greatest) continue;
+            require_sum<Capacity>(sum, "of site " + text(p));
+            greatest = sum;
+        }
+    });
+    return static_cast<Excess>(greatest);
 }
 
 template <class Store>

@@ -13,6 +13,7 @@
 #include "grid_layout.h"
 #include "matches.h"
 #include "parent.h"
+#include "shared_array.h"
 
 namespace dope {
 
@@ -32,8 +33,11 @@ class ManyArcs {
           open_(static_cast<std::size_t>(layout.sites) * 2 * rows_.words),
           level_(static_cast<std::size_t>(layout.sites)),
           mark_(static_cast<std::size_t>(layout.sites) + kSlack),
-          parent_(static_cast<std::size_t>(layout.sites) + kSlack, Parent<StoredArc>::kNone),
-          steps_(layout.steps) {}
+          parent_(static_cast<std::size_t>(layout.sites) + kSlack),
+          steps_(layout.steps) {
+        // The places behind the last site are nobody's children.
+        std::fill(parent_.end() - kSlack, parent_.end(), Parent<StoredArc>::kNone);
+    }
 
     static bool suits(const GridLayout& layout) {
         if (layout.steps.size() > Parent<StoredArc>::kMostArcs) return false;
@@ -66,10 +70,10 @@ class ManyArcs {
     }
     StoredArc& parent(Site v) { return parent_[static_cast<std::size_t>(v)]; }
     StoredArc parent(Site v) const { return parent_[static_cast<std::size_t>(v)]; }
-    void free_all() {
-        std::fill(level_.begin(), level_.end(), 0);
-        std::fill(mark_.begin(), mark_.end(), std::uint8_t{0});
-        std::fill(parent_.begin(), parent_.end(), Parent<StoredArc>::kNone);
+    void free_all(Site from, Site to) {
+        std::fill(level_.begin() + from, level_.begin() + to, 0);
+        std::fill(mark_.begin() + from, mark_.begin() + to, std::uint8_t{0});
+        std::fill(parent_.begin() + from, parent_.begin() + to, Parent<StoredArc>::kNone);
     }
 
     template <bool away, class Match, class Visit>
@@ -142,23 +146,41 @@ class ManyArcs {
         return true;
     }
 
-    // --- While the network is filled
-    // --------------------------------------------------------------
+    // --- Walls: a shut arc keeps what could flow over it, and takes no part in a search ----------
 
-    void clear() {
-        std::fill(residual_.begin(), residual_.end(), Capacity{0});
-        std::fill(open_.begin(), open_.end(), Word{0});
-        free_all();
+    bool is_open(Site v, Arc m) const {
+        const std::uint32_t bit = rows_.bit[static_cast<std::size_t>(m)];
+        return open_arcs<true>(v)[bit / 64] >> bit % 64 & 1U;
+    }
+    void shut(Site v, Arc m) {
+        erase(open_arcs<true>(v), m);
+        erase(open_arcs<false>(v), m);
+    }
+    // Opens v's arc m again, both ways, as far as something can flow.
+    void unshut(Site v, Arc m) {
+        if (residual(v, m) > 0) insert(open_arcs<true>(v), m);
+        if (residual(head(v, m), opposite(v, m)) > 0) insert(open_arcs<false>(v), m);
+    }
+    void push_over_wall(Site v, Arc m, Excess amount) {
+        Capacity& forth = residual_[slot(v, m)];
+        Capacity& back = residual_[slot(head(v, m), opposite(v, m))];
+        forth = static_cast<Capacity>(forth - amount);
+        back = static_cast<Capacity>(back + amount);
+    }
+
+    // --- While the network is filled -------------------------------------------------------------
+
+    void clear(Site from, Site to) {
+        std::fill(&residual_[slot(from, 0)], &residual_[slot(from, 0)] + (slot(to, 0) - slot(from, 0)),
+                  Capacity{0});
+        std::fill(open_arcs<true>(from), open_arcs<true>(from) + 2 * rows_.words * static_cast<std::size_t>(to - from), Word{0});
+        free_all(from, to);
     }
     OpenSet none_open() const { return OpenSet(rows_.words, 0); }
     void insert(OpenSet& set, Arc m) const { insert(set.data(), m); }
     void set_open(Site v, const OpenSet& set) {
         Word* const sets = open_arcs<true>(v);  // and behind it those towards v
         for (std::size_t k = 0; k < rows_.words; ++k) sets[k] = sets[rows_.words + k] = set[k];
-    }
-    void close(Site v, Arc m) {
-        erase(open_arcs<true>(v), m);
-        erase(open_arcs<false>(v), m);
     }
 
   private:
@@ -238,13 +260,13 @@ class ManyArcs {
 
     Arc arcs_;
     Rows rows_;
-    std::vector<Capacity> residual_;
+    SharedArray<Capacity> residual_;
     // Per site the set of arcs that can carry flow away from it, then of those that can carry flow
     // towards it.
-    std::vector<Word> open_;
-    std::vector<Level> level_;
-    std::vector<std::uint8_t> mark_;  // of the levels
-    std::vector<StoredArc> parent_;
+    SharedArray<Word> open_;
+    SharedArray<Level> level_;
+    SharedArray<std::uint8_t> mark_;  // of the levels
+    SharedArray<StoredArc> parent_;
     std::vector<Site> steps_;
 };
 

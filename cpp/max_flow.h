@@ -9,7 +9,7 @@
 //     for_each_child<away>(v, level, visit)       the arcs to the children of v
 //     none_near(v, match), kTogether              can so many sites from v on be passed over?
 //     push(v, m, u, amount)                       flow over v's arc m to u; did it close the arc?
-//     for_each_row, real_sites, place, bytes      the caller's sites
+//     everything, for_each_row, sites_of, place   the caller's sites, and parts of them
 //
 // Orientation, said once: every site has one signed excess. It starts as minus the unary, so a site
 // with positive excess wants label 1 and is a source, one with negative excess wants label 0 and is
@@ -48,6 +48,8 @@
 #include "matches.h"
 #include "parent.h"
 #include "portable_exp.h"
+#include "shared_array.h"
+#include "total.h"
 
 namespace dope {
 
@@ -55,19 +57,29 @@ template <class Network>
 class MaxFlow {
   public:
     using Excess = typename Network::Excess;
+    using Part = typename Network::Part;
+    using Excesses = SharedArray<Excess>;  // of all places of a network
 
     MaxFlow(Network network, double scale)
+        : MaxFlow(network, scale, Excesses(static_cast<std::size_t>(network.sites())),
+                  network.everything()) {
+        unary_.assign(sites_, 0);
+    }
+
+    // A search on one part of a network that it shares with others (see blocks.h).
+    MaxFlow(Network network, double scale, Excesses excess, Part part)
         : network_(std::move(network)),
+          parts_{std::move(part)},
+          sites_(network_.sites_of(parts_[0])),
           scale_(scale),
           most_unary_(network_.greatest_sum() + 1),
-          excess_(static_cast<std::size_t>(network_.sites()), 0),
-          unary_(network_.real_sites(), 0) {}
+          excess_(std::move(excess)) {}
 
     // As if new, with other weights on the network it has.
     template <class Weights>
     void refill(const Weights& weights, double scale, const Poll& poll) {
         state_ = State::kBroken;
-        network_.refill(weights, scale, poll);
+        network_.fill(weights, scale, poll);
         scale_ = scale;
         most_unary_ = network_.greatest_sum() + 1;
         std::fill(excess_.begin(), excess_.end(), Excess{0});
@@ -106,12 +118,12 @@ class MaxFlow {
         require_solved();
         begin(poll);
         if (largest) {
-            while (!closed<kSink>()) grow<kSink>();
+            close<kSink>();
         } else {
-            while (!closed<kSource>()) grow<kSource>();
+            close<kSource>();
         }
         state_ = State::kSolved;
-        network_.for_each_row([&](Site first, std::size_t callers, Site length) {
+        for_each_row([&](Site first, std::size_t callers, Site length) {
             for (Site t = 0; t < length; ++t) {
                 const Level level = network_.level(first + t);
                 out[callers + static_cast<std::size_t>(t)] = largest ? level >= 0 : level > 0;
@@ -151,6 +163,70 @@ class MaxFlow {
     // Recomputes what must hold after minimize() and throws std::runtime_error where it does not.
     void check();
 
+    // --- As one of several searches on a network -------------------------------------------------
+
+    // Excess that comes to a place from beyond the parts, or leaves it.
+    struct Shift {
+        Site place;
+        Excess amount;
+    };
+
+    // A unary as it enters an excess, and what of it lies beyond: only that is below 0, and only
+    // where label 1 is certain.
+    struct Price {
+        Excess clamped;
+        std::int64_t beyond;
+        double saturated;
+    };
+    Price price(double unary) const {
+        const std::int64_t whole = rounded(unary);
+        return {clamped(whole), std::min<std::int64_t>(0, whole + most_unary_),
+                std::min(0.0, unary * scale_ + static_cast<double>(kMostUnary))};
+    }
+
+    // Minimizes after these shifts, going on from the last call, and lets both forests grow until
+    // they hold all they can reach.
+    void resume(const std::vector<Shift>& shifts, const Poll& poll) {
+        require_intact();
+        begin(poll);
+        for (const Shift shift : shifts) {
+            at(excess_, shift.place) += shift.amount;
+            if (!rootless_) settle(shift.place);
+            pause(1);
+        }
+        search();
+        close<kSource>();
+        close<kSink>();
+    }
+
+    // Takes up to `most` of the excess that can flow to v, and returns how much.
+    Excess drain(Site v, Excess most, const Poll& poll) {
+        begin(poll);
+        Excess drained = 0;
+        while (network_.level(v) > 0 && drained < most) {
+            const Excess amount =
+                std::min(climb<kSource>(v, source_path_), static_cast<Excess>(most - drained));
+            send<kSource>(source_path_, amount);
+            drained += amount;
+            adopt<kSource>();
+            if (rootless_) search();
+            close<kSource>();
+            close<kSink>();
+        }
+        state_ = State::kSolved;
+        return drained;
+    }
+
+    // Works on the other's parts, too, from now on.
+    void absorb(const MaxFlow& other) {
+        parts_.insert(parts_.end(), other.parts_.begin(), other.parts_.end());
+        sites_ += other.sites_;
+        adoptions_when_cold_ += other.adoptions_when_cold_;
+        forget_forests();
+    }
+
+    std::int64_t sites() const { return static_cast<std::int64_t>(sites_); }
+
   private:
     using StoredArc = typename Network::StoredArc;
     static constexpr StoredArc kNone = Parent<StoredArc>::kNone;
@@ -160,13 +236,25 @@ class MaxFlow {
 
     enum class State { kNew, kSolved, kInterrupted, kBroken };
 
-    template <class T>
-    static T& at(std::vector<T>& values, Site v) {
-        return values[static_cast<std::size_t>(v)];
+    static Excess& at(const Excesses& values, Site v) { return values[static_cast<std::size_t>(v)]; }
+
+    // visit(place of the first site, its place in the caller's arrays, length) for every row.
+    template <class Visit>
+    void for_each_row(Visit&& visit) const {
+        std::size_t callers = 0;
+        for (const Part& part : parts_) {
+            network_.for_each_row(part, [&](Site first, Site length) {
+                visit(first, callers, length);
+                callers += static_cast<std::size_t>(length);
+            });
+        }
     }
-    template <class T>
-    static const T& at(const std::vector<T>& values, Site v) {
-        return values[static_cast<std::size_t>(v)];
+    // visit(place, its place in the caller's arrays) for every site.
+    template <class Visit>
+    void for_each_site(Visit&& visit) const {
+        for_each_row([&](Site first, std::size_t callers, Site length) {
+            for (Site t = 0; t < length; ++t) visit(first + t, callers + static_cast<std::size_t>(t));
+        });
     }
 
     template <int side>
@@ -180,28 +268,12 @@ class MaxFlow {
     // Equals no arc where v has no parent.
     Arc parent_arc(Site v) const { return static_cast<Arc>(network_.parent(v) & kArc); }
 
-    // A sum of integers that may exceed 63 bits.
-    class Total {
-      public:
-        void add(std::int64_t term) {
-            high_ += term >> 20;
-            low_ += term & ((1 << 20) - 1);
-        }
-        double value() const {
-            return static_cast<double>(high_) * 0x1p20 + static_cast<double>(low_);
-        }
-
-      private:
-        std::int64_t high_ = 0;
-        std::int64_t low_ = 0;
-    };
-
     void begin(const Poll& poll) {
         poll_ = &poll;
         state_ = State::kBroken;  // until the end, or an interruption at a place where all is well
         // A change may tear old forests down site by site and level by level, which takes far
         // longer than to plant new ones: with ADMM on 7x7, 30 times as long. So there is a limit.
-        most_adoptions_ = adoptions_ + adoptions_when_cold_ / 2 + network_.sites();
+        most_adoptions_ = adoptions_ + adoptions_when_cold_ / 2 + sites();
     }
 
     void search() {
@@ -220,6 +292,12 @@ class MaxFlow {
         }
         if (cold) adoptions_when_cold_ = adoptions_ - before;
         state_ = State::kSolved;
+    }
+
+    // Lets a forest grow until it holds all it can reach; only where no path is left.
+    template <int side>
+    void close() {
+        while (!closed<side>()) grow<side>();
     }
 
     void forget_forests_in_the_way() {
@@ -260,7 +338,9 @@ class MaxFlow {
     }
 
     void forget_forests() {
-        network_.free_all();
+        for_each_row([&](Site first, std::size_t, Site length) {
+            network_.free_all(first, first + length);
+        });
         source_ = Forest();
         sink_ = Forest();
         now_.clear();
@@ -270,7 +350,7 @@ class MaxFlow {
 
     void adopt_unary(const double* unary) {
         saturated_ = 0.0;
-        network_.for_each_row([&](Site first, std::size_t callers, Site length) {
+        for_each_row([&](Site first, std::size_t callers, Site length) {
             for (Site t = 0; t < length; ++t) {
                 const std::size_t i = callers + static_cast<std::size_t>(t);
                 saturated_ += std::min(0.0, unary[i] * scale_ + static_cast<double>(kMostUnary));
@@ -293,7 +373,7 @@ class MaxFlow {
 
     void plant_forests() {
         rootless_ = false;
-        network_.for_each_row([&](Site first, std::size_t, Site length) {
+        for_each_row([&](Site first, std::size_t, Site length) {
             for (Site v = first; v < first + length; ++v) settle(v);
         });
     }
@@ -301,7 +381,7 @@ class MaxFlow {
     // The first augmentations, from a root to a root beside it, while the forests are but roots: on
     // an easy problem they are most of all, and cost a fraction of what they would later.
     void push_to_neighbors() {
-        network_.for_each_row([&](Site first, std::size_t, Site length) {
+        for_each_row([&](Site first, std::size_t, Site length) {
             for (Site v = first; v < first + length; ++v) {
                 if (network_.level(v) <= 0) continue;
                 pause(1);
@@ -394,7 +474,7 @@ class MaxFlow {
     template <int side>
     void grow_roots() {
         constexpr Site kTogether = Network::kTogether;
-        network_.for_each_row([&](Site first, std::size_t, Site length) {
+        for_each_row([&](Site first, std::size_t, Site length) {
             for (Site v = first; v < first + length; ++v) {
                 if ((v - first) % kTogether == 0 && network_.none_near(v, OutsideOf<side>())) {
                     v += kTogether - 1;
@@ -494,7 +574,7 @@ class MaxFlow {
     void adopt() {
         Stack<Orphan>& orphans = forest<side>().orphans;
         // A long chain, cut off from its root, would come apart in quadratic time: plant anew.
-        const std::int64_t most = adoptions_ + 4 * std::int64_t{network_.sites()};
+        const std::int64_t most = adoptions_ + 4 * sites();
         now_.clear();
         Level at_depth = 0;
         while (!now_.empty() || !orphans.empty()) {
@@ -632,13 +712,16 @@ class MaxFlow {
     void check_minimum();
 
     Network network_;
+    std::vector<Part> parts_;
+    std::size_t sites_;
     double scale_;
     Excess most_unary_;
     State state_ = State::kNew;
     bool rootless_ = true;  // the forests were forgotten: every site with excess needs planting
 
-    std::vector<Excess> excess_;
-    std::vector<std::int64_t> unary_;  // in units of 1 / scale, in the caller's order
+    Excesses excess_;
+    // In units of 1 / scale, in the caller's order; nothing where the network is shared.
+    std::vector<std::int64_t> unary_;
     double saturated_ = 0.0;           // what saturation takes from the minimum, in the same units
 
     Forest source_;

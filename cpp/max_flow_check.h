@@ -14,19 +14,11 @@ inline void require_law(bool holds, const char* law, Site v) {
                              std::to_string(v) + ")");
 }
 
-// visit(place, place in the caller's array) for every real site.
-template <class Network, class Visit>
-void for_each_site(const Network& network, Visit&& visit) {
-    network.for_each_row([&](Site first, std::size_t callers, Site length) {
-        for (Site t = 0; t < length; ++t) visit(first + t, callers + static_cast<std::size_t>(t));
-    });
-}
-
 // Capacities are in range, and every excess is minus the unary plus what flowed in.
 template <class Network>
 void MaxFlow<Network>::check_flow() const {
     constexpr std::int64_t kMost = Width<typename Network::Capacity>::kMostCapacity;
-    for_each_site(network_, [&](Site v, std::size_t i) {
+    for_each_site([&](Site v, std::size_t i) {
         std::int64_t twice_inflow = 0;
         for (Arc m = 0; m < network_.degree(v); ++m) {
             const std::int64_t forth = network_.residual(v, m);
@@ -35,8 +27,12 @@ void MaxFlow<Network>::check_flow() const {
             require_law(forth >= 0 && back >= 0, "residual capacities are >= 0", v);
             require_law((forth + back) % 2 == 0 && (forth + back) / 2 <= kMost,
                         "both sides of a pair add up to twice a capacity", v);
+            const bool shut = unary_.empty() && forth > 0;  // by a wall, perhaps
+            require_law(network_.is_open(v, m) == (forth > 0) || shut,
+                        "arcs that can carry flow are open", v);
             twice_inflow += forth - back;
         }
+        if (unary_.empty()) return;
         const std::int64_t inflow = std::int64_t{at(excess_, v)} + clamped(unary_[i]);
         require_law(2 * inflow == twice_inflow, "excess is minus the unary plus the inflow", v);
     });
@@ -49,7 +45,7 @@ void MaxFlow<Network>::check_forest() const {
     const Forest& mine = side == kSource ? source_ : sink_;
     std::vector<bool> listed(excess_.size(), false);
     for (const Site v : mine.frontier) listed[static_cast<std::size_t>(v)] = true;
-    for_each_site(network_, [&](Site v, std::size_t) {
+    for_each_site([&](Site v, std::size_t) {
         const Level mine_v = depth<side>(v);
         const bool root = network_.parent(v) == kRoot;
         require_law(root == (at(excess_, v) != 0), "roots are the sites with excess", v);
@@ -65,9 +61,9 @@ void MaxFlow<Network>::check_forest() const {
             const Arc m = parent_arc(v);
             require_law(m < network_.degree(v), "every site but a root has a parent", v);
             const Site u = network_.head(v, m);
-            const auto open = side == kSource ? network_.residual(u, network_.opposite(v, m))
-                                              : network_.residual(v, m);
-            require_law(open > 0, "the arc to the parent is open", v);
+            const bool open = side == kSource ? network_.is_open(u, network_.opposite(v, m))
+                                              : network_.is_open(v, m);
+            require_law(open, "the arc to the parent is open", v);
             require_law(depth<side>(u) == mine_v - 1, "parents are one less deep", v);
             const bool fresh = network_.parent(v) & kFresh;
             require_law(fresh || parent_at<side>(v, 0, mine_v - 1) == m,
@@ -75,9 +71,9 @@ void MaxFlow<Network>::check_forest() const {
         }
         for (Arc m = 0; m < network_.degree(v); ++m) {
             const Site u = network_.head(v, m);
-            const auto open = side == kSource ? network_.residual(v, m)
-                                              : network_.residual(u, network_.opposite(v, m));
-            if (open == 0) continue;
+            const bool open = side == kSource ? network_.is_open(v, m)
+                                              : network_.is_open(u, network_.opposite(v, m));
+            if (!open) continue;
             if (depth<side>(u) > 0) {
                 require_law(depth<side>(u) <= mine_v + 1, "open arcs lead at most one deeper", v);
             } else {
@@ -96,7 +92,7 @@ void MaxFlow<Network>::check_minimum() {
 
     std::vector<Site> queue;
     std::vector<bool> reached(excess_.size(), false);
-    for_each_site(network_, [&](Site v, std::size_t) {
+    for_each_site([&](Site v, std::size_t) {
         if (at(excess_, v) <= 0) return;
         reached[static_cast<std::size_t>(v)] = true;
         queue.push_back(v);
@@ -116,7 +112,7 @@ void MaxFlow<Network>::check_minimum() {
     std::uint64_t energy = 0;
     std::uint64_t twice_cut = 0;
     std::uint64_t minimum = 0;
-    for_each_site(network_, [&](Site v, std::size_t i) {
+    for_each_site([&](Site v, std::size_t i) {
         const bool label = reached[static_cast<std::size_t>(v)];
         require_law(labels_of[i] == label, "labels are what the sources reach", v);
         if (label) energy += static_cast<std::uint64_t>(std::int64_t{clamped(unary_[i])});
@@ -137,7 +133,7 @@ void MaxFlow<Network>::check() {
     check_flow();
     check_forest<kSource>();
     check_forest<kSink>();
-    check_minimum();
+    if (!unary_.empty()) check_minimum();
 }
 
 }  // namespace dope

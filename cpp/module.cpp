@@ -5,4 +5,5 @@ NB_MODULE(_core, m) {
     dope::bind_weights(m);
     dope::bind_flow(m);
     dope::bind_coupling(m);
+    dope::bind_blocks(m);
 }

@@ -9,7 +9,7 @@ from dope.api import Result, minimize
 from dope.energy import Energy
 from dope.errors import DopeError, InputError, MissingExtraError
 from dope.executors import Serial, Threads
-from dope.methods import Admm
+from dope.methods import Admm, Exact
 from dope.partition import Block, Partition
 from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
 from dope.solvers import Icm, MaxFlow
@@ -24,6 +24,7 @@ __all__ = [
     "Crossings",
     "DopeError",
     "Energy",
+    "Exact",
     "Executor",
     "FlowMinimizer",
     "Icm",

@@ -154,7 +154,7 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
             trace.append(replace(step, labels=None))
             if step.labels is not None:
                 step.labels.flags.writeable = False  # a watcher may look, and keep them, but not change them
-            if best is None or step.energy < best.energy:
+            if best is None or step.energy < best.energy or step.exact:
                 best = step
             stopped = step.stopped or stopped
             if watch is not None and _is_true(watch(step)) and step.stopped is None:

@@ -130,6 +130,14 @@ class BlockSolver(Protocol):
         ...
 
 
+@runtime_checkable
+class FlowSolver(BlockSolver, Protocol):
+    """A block solver that counts flows in integers of so many bits, or None for what suits the costs."""
+
+    @property
+    def bits(self) -> int | None: ...
+
+
 class Worker(Protocol):
     """Something opened where its data is. A reply depends on the recipe and the message alone, never on history."""
 

@@ -1,5 +1,6 @@
 """Coordination methods: how blocks come to agree. Each is its equations in one file."""
 
 from dope.methods.admm import Admm
+from dope.methods.exact import Exact
 
-__all__ = ["Admm"]
+__all__ = ["Admm", "Exact"]

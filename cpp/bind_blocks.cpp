@@ -1,0 +1,258 @@
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "at_work.h"
+#include "bind.h"
+#include "block_flow.h"
+
+namespace dope {
+
+namespace {
+
+nb::object integer(const Total& total) {
+    return nb::int_(total.high()) * nb::int_(1 << 20) + nb::int_(total.low());
+}
+
+std::size_t checked_block(const BlockFlow& flow, std::int64_t k) {
+    if (k < 0 || k >= static_cast<std::int64_t>(flow.blocks())) {
+        throw std::invalid_argument("block " + std::to_string(k) + " was asked for: expected 0 to " +
+                                    std::to_string(flow.blocks() - 1));
+    }
+    return static_cast<std::size_t>(k);
+}
+
+// A call for one block, without the GIL.
+template <class Work>
+auto for_block(Work work) {
+    return [work](BlockFlow& self, std::int64_t k) {
+        const std::size_t block = checked_block(self, k);
+        return at_work([&](const Poll& poll) { return work(self, block, poll); });
+    };
+}
+
+template <class Work>
+nb::object bool_array(BlockFlow& self, std::size_t k, Work&& work) {
+    const auto sites = self.sites(k);
+    auto out = std::make_unique<bool[]>(sites);
+    at_work([&](const Poll& poll) { work(out.get(), poll); });
+    return nb::cast(array_owning(std::move(out), {static_cast<Index>(sites)}));
+}
+
+nb::tuple flow_arrays(const std::vector<WallFlow>& flows) {
+    const auto column = [&](std::int64_t WallFlow::* field) {
+        return fresh_array<std::int64_t>({static_cast<Index>(flows.size())}, [&](std::int64_t* out) {
+            for (const WallFlow& flow : flows) *out++ = flow.*field;
+        });
+    };
+    return nb::make_tuple(column(&WallFlow::first), column(&WallFlow::second),
+                          column(&WallFlow::amount));
+}
+
+void impose(BlockFlow& self, const nb::object& first, const nb::object& second,
+            const nb::object& amount, std::int64_t sites) {
+    const AnyArray found = array_from(first, "first");
+    const Index count = found.ndim() == 1 ? static_cast<Index>(found.shape(0)) : 0;
+    const Contiguous<std::int64_t> firsts(first, {count}, "first", "int64");
+    const Contiguous<std::int64_t> seconds(second, {count}, "second", "int64");
+    const Contiguous<std::int64_t> amounts(amount, {count}, "amount", "int64");
+    std::vector<WallFlow> flows;
+    for (Index k = 0; k < count; ++k) {
+        const WallFlow flow{firsts.data()[k], seconds.data()[k], amounts.data()[k]};
+        if (std::min(flow.first, flow.second) < 0 || std::max(flow.first, flow.second) >= sites) {
+            throw std::invalid_argument("a flow runs from site " + std::to_string(flow.first) +
+                                        " to " + std::to_string(flow.second) + ": expected 0 to " +
+                                        std::to_string(sites - 1));
+        }
+        flows.push_back(flow);
+    }
+    self.impose(flows);
+}
+
+std::vector<Point> cuts_from(const nb::sequence& cuts, const Point& shape) {
+    std::vector<Point> found;
+    for (const nb::handle axis : cuts) {
+        Point places;
+        for (const nb::handle place : axis) places.push_back(nb::cast<Index>(place));
+        found.push_back(places);
+    }
+    bool fits = found.size() == shape.size();
+    for (std::size_t a = 0; fits && a < shape.size(); ++a) {
+        Index before = 0;
+        for (const Index place : found[a]) {
+            fits &= before < place && place < shape[a];
+            before = place;
+        }
+    }
+    if (!fits) {
+        throw std::invalid_argument("the cuts do not fit the grid " + text(shape) +
+                                    ": expected rising places inside it for every axis");
+    }
+    return found;
+}
+
+std::vector<std::int32_t> members_from(const nb::object& members, std::int64_t sites,
+                                       std::int64_t number) {
+    const Contiguous<std::int32_t> found(members, {sites}, "members", "int32");
+    std::vector<std::int32_t> out(found.data(), found.data() + sites);
+    for (const std::int32_t block : out) {
+        if (block < 0 || block >= number) {
+            throw std::invalid_argument("a site is in block " + std::to_string(block) +
+                                        ": expected 0 to " + std::to_string(number - 1));
+        }
+    }
+    return out;
+}
+
+}  // namespace
+
+void bind_blocks(nb::module_& m) {
+    nb::class_<BlockFlow> flow(m, "BlockFlow", "One residual graph, searched block by block.");
+    flow.def_static(
+            "grid",
+            [](const GridWeights& weights, double scale, int bits, const nb::sequence& cuts) {
+                return block_grid_flow(weights, scale, bits, cuts_from(cuts, weights.shape()));
+            },
+            nb::arg("weights"), nb::arg("scale"), nb::arg("bits"), nb::arg("cuts"),
+            nb::keep_alive<0, 1>(), "The blocks of a grid between cuts; to be filled.")
+        .def_static(
+            "graph",
+            [](std::int64_t sites, const nb::object& edges, const nb::object& weights, double scale,
+               int bits, const nb::object& members, std::int64_t number) {
+                const AnyArray found = array_from(edges, "edges");
+                const Index pairs = found.ndim() == 2 ? static_cast<Index>(found.shape(0)) : 0;
+                const Contiguous<std::int64_t> ends(edges, {pairs, 2}, "edges", "int64");
+                const Contiguous<double> values(weights, {pairs}, "weights", "float64");
+                auto of_sites = members_from(members, sites, number);
+                const nb::gil_scoped_release release;
+                return block_graph_flow(sites, ends.data(), values.data(),
+                                        static_cast<std::size_t>(pairs), scale, bits,
+                                        std::move(of_sites), static_cast<std::size_t>(number));
+            },
+            nb::arg("sites"), nb::arg("edges"), nb::arg("weights"), nb::arg("scale"),
+            nb::arg("bits"), nb::arg("members"), nb::arg("number"),
+            "The blocks of a graph; members[i] is the block of site i.")
+        .def_prop_ro("blocks", &BlockFlow::blocks)
+        .def_prop_ro("parts", &BlockFlow::parts, "How many parts there are to fill.")
+        .def_prop_ro("bytes", &BlockFlow::bytes, "Bytes held, without the lists of work at hand.")
+        .def("group",
+             [](const BlockFlow& self, std::int64_t k) { return self.group(checked_block(self, k)); })
+        .def("members",
+             [](const BlockFlow& self, std::int64_t g) {
+                 return self.members(checked_block(self, g));
+             })
+        .def("neighbors", [](const BlockFlow& self, std::int64_t k) {
+            return self.neighbors(checked_block(self, k));
+        });
+
+    flow.def(
+            "fill",
+            [](BlockFlow& self, std::size_t part) {
+                at_work([&](const Poll& poll) { self.fill(part, poll); });
+            },
+            nb::arg("part"), "Compute the capacities of a part.")
+        .def("join", &BlockFlow::join, nb::call_guard<nb::gil_scoped_release>(), nb::arg("part"),
+             "When all parts are filled: those between this part and the one before.")
+        .def("finish", &BlockFlow::finish, "When all are joined.")
+        .def("wall_in", for_block([](BlockFlow& self, std::size_t k, const Poll&) { self.wall_in(k); }),
+             nb::arg("k"), "Shut the arcs that leave a block.")
+        .def(
+            "price",
+            [](BlockFlow& self, std::int64_t k, const nb::object& unary, const nb::object& before) {
+                const std::size_t block = checked_block(self, k);
+                const Point sites{static_cast<Index>(self.sites(block))};
+                const Contiguous<double> values(unary, sites, "unary", "float64");
+                std::optional<Contiguous<double>> old;
+                if (!before.is_none()) old.emplace(before, sites, "before", "float64");
+                at_work([&](const Poll&) {
+                    self.price(block, values.data(), old ? old->data() : nullptr);
+                });
+            },
+            nb::arg("k"), nb::arg("unary"), nb::arg("before") = nb::none(),
+            "Give a block its unary (flat), instead of an earlier one or of none.")
+        .def("solve",
+             for_block([](BlockFlow& self, std::size_t g, const Poll& poll) { self.solve(g, poll); }),
+             nb::arg("g"), "Minimize a group with the flow over its walls as it is.")
+        .def(
+            "labels",
+            [](BlockFlow& self, std::int64_t k) {
+                const std::size_t block = checked_block(self, k);
+                return bool_array(self, block,
+                                  [&](bool* out, const Poll&) { self.labels(block, out); });
+            },
+            nb::arg("k"), "The smallest minimizer of a block in its group; of all after certify.")
+        .def(
+            "bracket",
+            [](BlockFlow& self, std::int64_t k, bool outside) {
+                const std::size_t block = checked_block(self, k);
+                return bool_array(self, block, [&](bool* out, const Poll& poll) {
+                    self.bracket(block, outside, out, poll);
+                });
+            },
+            nb::arg("k"), nb::arg("outside"),
+            "The smallest minimizer with label 0 outside, or the largest with label 1.")
+        .def(
+            "bound",
+            [](const BlockFlow& self, std::int64_t k) {
+                const std::size_t block = checked_block(self, k);
+                return integer(at_work([&](const Poll&) { return self.bound(block); }));
+            },
+            nb::arg("k"), "The minimum of a block, in units of 1 / scale.")
+        .def(
+            "survey",
+            [](BlockFlow& self, std::int64_t k) {
+                const std::size_t block = checked_block(self, k);
+                const Survey found = at_work([&](const Poll&) { return self.survey(block); });
+                return nb::make_tuple(integer(found.gap), found.conflicts, found.labelled);
+            },
+            nb::arg("k"),
+            "What a block's labels cost at its walls beyond its bound, the number of arcs in "
+            "conflict, and of its sites that differ from a neighbor over a wall.")
+        .def("discharge",
+             for_block([](BlockFlow& self, std::size_t g, const Poll& poll) {
+                 self.discharge(g, poll);
+             }),
+             nb::arg("g"), "Send excess over the walls, towards the nearest sinks.")
+        .def("check",
+             for_block([](BlockFlow& self, std::size_t g, const Poll&) { self.check(g); }),
+             nb::arg("g"), "Recompute slowly what must hold; RuntimeError where it does not.");
+
+    flow.def("certify", &BlockFlow::certify, nb::call_guard<nb::gil_scoped_release>(),
+             "Whether no path is left, where no survey found a conflict.")
+        .def(
+            "push", [](BlockFlow& self) { return integer(self.push()); },
+            "Push flow over every conflict; how much.")
+        .def("changed", &BlockFlow::changed, "The groups to solve again.")
+        .def("disputes",
+             [](const BlockFlow& self) {
+                 nb::list found;
+                 for (const Dispute& d : self.disputes()) {
+                     found.append(nb::make_tuple(d.one, d.other, d.amount));
+                 }
+                 return found;
+             },
+             "(group, group, what could flow over their conflicts) for all that disagree.")
+        .def(
+            "merge",
+            [](BlockFlow& self, std::int64_t g, std::int64_t h) {
+                const std::size_t one = checked_block(self, g);
+                const std::size_t other = checked_block(self, h);
+                if (one == other || self.group(one) != one || self.group(other) != other) {
+                    throw std::invalid_argument("groups " + std::to_string(g) + " and " +
+                                                std::to_string(h) +
+                                                " cannot be merged: expected two groups");
+                }
+                const nb::gil_scoped_release release;
+                self.merge(one, other);
+            },
+            nb::arg("g"), nb::arg("h"), "Make two groups one, named by the lower.")
+        .def("measure", &BlockFlow::measure, nb::call_guard<nb::gil_scoped_release>(),
+             "Find how many walls lie between every site and a sink; before discharges.")
+        .def("deliver", &BlockFlow::deliver, "What was discharged arrives.")
+        .def(
+            "flows", [](const BlockFlow& self) { return flow_arrays(self.flows()); },
+            "(sites, later sites, what flows from the former to the latter) over all walls.")
+        .def("impose", &impose, nb::arg("first"), nb::arg("second"), nb::arg("amount"),
+             nb::arg("sites"), "Let flow run over walls before anything is solved.");
+}
+
+}  // namespace dope

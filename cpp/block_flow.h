@@ -1,0 +1,79 @@
+// The blocks that Python sees, whatever the kernel and the width of the capacities: see Blocks.
+#pragma once
+
+#include <memory>
+
+#include "flow.h"
+#include "total.h"
+
+namespace dope {
+
+// What stands between a block and agreement.
+struct Survey {
+    Total gap;                   // residuals of the arcs from its labels 1 to labels 0 elsewhere
+    std::int64_t conflicts = 0;  // arcs
+    std::int64_t labelled = 0;   // its sites that differ from a neighbor over a wall
+};
+
+// How much two groups of blocks, each named by its first block, disagree.
+struct Dispute {
+    std::int64_t one;
+    std::int64_t other;
+    double amount;  // what could flow over the conflicts
+};
+
+// Flow over a pair that a wall cuts, from one of the caller's sites to a later one.
+struct WallFlow {
+    std::int64_t first;
+    std::int64_t second;
+    std::int64_t amount;
+};
+
+class BlockFlow {
+  public:
+    virtual ~BlockFlow() = default;
+
+    virtual std::size_t blocks() const = 0;
+    virtual std::size_t sites(std::size_t k) const = 0;
+    virtual std::size_t group(std::size_t k) const = 0;
+    virtual std::vector<std::size_t> members(std::size_t g) const = 0;
+    virtual std::vector<std::size_t> neighbors(std::size_t k) const = 0;
+
+    // Building, by several threads: part by part, then all borders between parts, then finish().
+    virtual std::size_t parts() const = 0;
+    virtual void fill(std::size_t part, const Poll& poll) = 0;
+    virtual void join(std::size_t part) = 0;
+    virtual void finish() = 0;
+
+    virtual void wall_in(std::size_t k) = 0;
+    virtual void price(std::size_t k, const double* unary, const double* before) = 0;
+    virtual void solve(std::size_t g, const Poll& poll) = 0;
+    virtual void labels(std::size_t k, bool* out) const = 0;
+    virtual Total bound(std::size_t k) const = 0;
+    virtual Survey survey(std::size_t k) = 0;
+    virtual void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) = 0;
+    virtual void discharge(std::size_t g, const Poll& poll) = 0;
+    virtual void check(std::size_t g) = 0;
+
+    virtual bool certify() = 0;
+    virtual Total push() = 0;
+    virtual std::vector<std::size_t> changed() const = 0;
+    virtual std::vector<Dispute> disputes() const = 0;
+    virtual void merge(std::size_t g, std::size_t h) = 0;
+    virtual void measure() = 0;
+    virtual void deliver() = 0;
+    virtual std::vector<WallFlow> flows() const = 0;
+    virtual void impose(const std::vector<WallFlow>& flows) = 0;
+    virtual std::size_t bytes() const = 0;
+};
+
+// `cuts` are, for every axis, the rising places where it is cut. The weights are read by fill().
+std::unique_ptr<BlockFlow> block_grid_flow(const GridWeights& weights, double scale, int bits,
+                                           const std::vector<Point>& cuts);
+// `members` says for every site which of `number` blocks it belongs to.
+std::unique_ptr<BlockFlow> block_graph_flow(std::int64_t sites, const Vertex* ends,
+                                            const double* weights, std::size_t pairs, double scale,
+                                            int bits, std::vector<std::int32_t> members,
+                                            std::size_t number);
+
+}  // namespace dope

@@ -1,0 +1,59 @@
+// A BlockFlow on one type of network.
+#pragma once
+
+#include <optional>
+
+#include "blocks.h"
+
+namespace dope {
+
+template <class Network>
+class BlockFlowOf : public BlockFlow {
+  public:
+    std::size_t blocks() const override { return network_.blocks(); }
+    std::size_t sites(std::size_t k) const override { return blocks_->sites(k); }
+    std::size_t group(std::size_t k) const override { return blocks_->group(k); }
+    std::vector<std::size_t> members(std::size_t g) const override { return blocks_->members(g); }
+    std::vector<std::size_t> neighbors(std::size_t k) const override {
+        return network_.neighbors(k);
+    }
+
+    void finish() override { blocks_.emplace(network_, scale_); }
+
+    void wall_in(std::size_t k) override { blocks_->wall_in(k); }
+    void price(std::size_t k, const double* unary, const double* before) override {
+        require_numbers(unary, sites(k));
+        blocks_->price(k, unary, before);
+    }
+    void solve(std::size_t g, const Poll& poll) override { blocks_->solve(g, poll); }
+    void labels(std::size_t k, bool* out) const override { blocks_->labels(k, out); }
+    Total bound(std::size_t k) const override { return blocks_->bound(k); }
+    Survey survey(std::size_t k) override { return blocks_->survey(k); }
+    void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) override {
+        blocks_->bracket(k, outside, out, poll);
+    }
+    void discharge(std::size_t g, const Poll& poll) override { blocks_->discharge(g, poll); }
+    void check(std::size_t g) override { blocks_->check(g); }
+
+    bool certify() override { return blocks_->certify(); }
+    Total push() override { return blocks_->push(); }
+    std::vector<std::size_t> changed() const override { return blocks_->changed(); }
+    std::vector<Dispute> disputes() const override { return blocks_->disputes(); }
+    void merge(std::size_t g, std::size_t h) override { blocks_->merge(g, h); }
+    void measure() override { blocks_->measure(); }
+    void deliver() override { blocks_->deliver(); }
+    std::vector<WallFlow> flows() const override { return blocks_->flows(); }
+    void impose(const std::vector<WallFlow>& flows) override {
+        for (const WallFlow& flow : flows) blocks_->impose(flow);
+    }
+    std::size_t bytes() const override { return blocks_->bytes(); }
+
+  protected:
+    BlockFlowOf(Network network, double scale) : network_(std::move(network)), scale_(scale) {}
+
+    Network network_;
+    double scale_;
+    std::optional<Blocks<Network>> blocks_;  // once there are capacities
+};
+
+}  // namespace dope

@@ -1,0 +1,508 @@
+// One residual graph, searched block by block.
+//
+// A network is cut into blocks. Walls shut the arcs that cross from block to block, so that several
+// threads can solve different blocks of the one network at the same time; over a wall flow moves
+// only here, between the solves. With E(y) as in max_flow.h, at all times
+//
+//     bound = sum_i min(0, -excess_i)     <=   min E,        with equality when no path is left;
+//     E(y) - bound = the residuals of the shut arcs from label 1 to label 0,     y the blocks' labels.
+//
+// After a solve every site of a block is on one of three sides: the sources reach it, or it reaches
+// the sinks, or it is free. An arc over a wall from a source's side to a sink's is a *conflict*, as
+// is one from a source's side to free sites that lead, over further walls, to a sink. When there is
+// none, the flow is maximal, and the sites that sources reach, walls or not, are the smallest
+// minimizer of all.
+//
+// Conflicts end in one of three ways:
+//     push        some flow over each conflict: per arc a step, which grows while the conflict keeps
+//                 its direction and halves when it turns round
+//     merge       take the walls between two groups of blocks away, and search them as one
+//     discharge   send all excess of a block that can leave it towards the nearest sinks, by the
+//                 number of walls on the way (Shekhovtsov & Hlavac, IJCV 2013, region discharge):
+//                 blocks are never merged
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "block_flow.h"
+#include "max_flow.h"
+#include "max_flow_check.h"
+
+namespace dope {
+
+// Calls that name a block or a group may be made by several threads at once, for different blocks
+// that are not in one group; all others by one thread while no other is at work.
+template <class Network>
+class Blocks {
+  public:
+    using Excess = typename Network::Excess;
+    using Search = MaxFlow<Network>;
+    using Shift = typename Search::Shift;
+    using Part = typename Network::Part;
+
+    // A network that is divided, with capacities.
+    Blocks(Network network, double scale)
+        : network_(std::move(network)),
+          excess_(static_cast<std::size_t>(network_.sites())),
+          group_(network_.blocks()),
+          blocks_(network_.blocks()) {
+        for (std::size_t k = 0; k < blocks_.size(); ++k) {
+            group_[k] = k;
+            blocks_[k].members = {k};
+            blocks_[k].search = std::make_unique<Search>(network_, scale, excess_, network_.block(k));
+        }
+    }
+
+    std::size_t blocks() const { return blocks_.size(); }
+    std::size_t sites(std::size_t k) const { return network_.sites_of(network_.block(k)); }
+    std::size_t group(std::size_t k) const { return group_[k]; }
+    const std::vector<std::size_t>& members(std::size_t g) const { return blocks_[g].members; }
+    const Network& network() const { return network_; }
+
+    // --- Blocks one by one -----------------------------------------------------------------------
+
+    // Raises the walls around a block.
+    void wall_in(std::size_t k) {
+        network_.for_each_crossing(
+            k, [](Site) { return true; }, [&](Site v, Arc m) { network_.shut(v, m); });
+    }
+
+    // A new unary for a block, instead of `before`, or of none.
+    void price(std::size_t k, const double* unary, const double* before) {
+        Block& block = blocks_[k];
+        const Search& search = *blocks_[group_[k]].search;
+        block.beyond = Total();
+        block.saturated = 0.0;
+        std::size_t i = 0;
+        network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+            for (Site v = first; v < first + length; ++v, ++i) {
+                const auto now = search.price(unary[i]);
+                block.beyond.add(now.beyond);
+                block.saturated += now.saturated;
+                const Excess old = before ? search.price(before[i]).clamped : Excess{0};
+                if (now.clamped == old) continue;
+                if (before) {
+                    block.shifts.push_back({v, static_cast<Excess>(old - now.clamped)});
+                } else {
+                    excess(v) = static_cast<Excess>(excess(v) - now.clamped);
+                }
+            }
+        });
+    }
+
+    // Solves a group again with what came over its walls.
+    void solve(std::size_t g, const Poll& poll) {
+        std::vector<Shift> shifts;
+        for (const std::size_t k : blocks_[g].members) {
+            shifts.insert(shifts.end(), blocks_[k].shifts.begin(), blocks_[k].shifts.end());
+            blocks_[k].shifts.clear();
+        }
+        blocks_[g].search->resume(shifts, poll);
+    }
+
+    // The labels of a block: the smallest minimizer's, of its group or, after certify(), of all.
+    void labels(std::size_t k, bool* out) const {
+        network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+            for (Site v = first; v < first + length; ++v) {
+                *out++ = network_.level(v) > 0 || (certified_ && reached(v));
+            }
+        });
+    }
+
+    // The minimum of a block with the flow over its walls as it is, in units of 1 / scale.
+    Total bound(std::size_t k) const {
+        Total total = blocks_[k].beyond;
+        network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+            for (Site v = first; v < first + length; ++v) {
+                total.add(std::min<std::int64_t>(0, -std::int64_t{excess(v)}));
+            }
+        });
+        total.add(static_cast<std::int64_t>(blocks_[k].saturated));
+        return total;
+    }
+
+    // Finds the conflicts at a block's walls.
+    Survey survey(std::size_t k) {
+        Survey found;
+        std::vector<Conflict>& conflicts = blocks_[k].conflicts;
+        conflicts.clear();
+        Site last = -1;
+        network_.for_each_crossing(
+            k, [&](Site v) { return network_.level(v) > 0; },
+            [&](Site v, Arc m) {
+                // In a group, no open arc leaves the sources' side.
+                if (network_.residual(v, m) == 0) return;
+                const Site u = network_.head(v, m);
+                const Level level = network_.level(u);
+                if (level > 0) return;
+                found.gap.add(network_.residual(v, m));
+                found.labelled += v != last;
+                last = v;
+                if (level < 0) conflicts.push_back({v, m});
+            });
+        found.conflicts = static_cast<std::int64_t>(conflicts.size());
+        return found;
+    }
+
+    // Labels of a block that no labels elsewhere can undercut or exceed: the smallest minimizer with
+    // everything outside 0, the largest with everything outside 1. Only before blocks are merged.
+    void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) {
+        std::vector<Shift> shifts;
+        network_.for_each_crossing(
+            k, [](Site) { return true; },
+            [&](Site v, Arc m) {
+                const Excess forth = network_.residual(v, m);
+                const Excess back = network_.residual(network_.head(v, m), network_.opposite(v, m));
+                const auto amount = static_cast<Excess>(outside ? back : -forth);
+                if (amount != 0) shifts.push_back({v, amount});
+            });
+        Search& search = *blocks_[k].search;
+        search.resume(shifts, poll);
+        bool* label = out;
+        network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+            for (Site v = first; v < first + length; ++v) {
+                *label++ = outside ? network_.level(v) >= 0 : network_.level(v) > 0;
+            }
+        });
+        for (Shift& shift : shifts) shift.amount = static_cast<Excess>(-shift.amount);
+        search.resume(shifts, poll);
+    }
+
+    // Sends what excess of a group can leave it over walls, to the nearest sinks first, by the
+    // distances that measure() found. It arrives with deliver().
+    void discharge(std::size_t g, const Poll& poll) {
+        std::vector<Way> ways = ways_out(g);
+        std::sort(ways.begin(), ways.end(),
+                  [](const Way& a, const Way& b) { return a.distance < b.distance; });
+        for (std::size_t first = 0, end = 0; first < ways.size(); first = end) {
+            while (end < ways.size() && ways[end].distance == ways[first].distance) ++end;
+            // What one way frees may come back in reach of another.
+            for (bool again = true; again;) {
+                again = false;
+                for (std::size_t w = first; w < end; ++w) again |= send_over(g, ways[w], poll);
+            }
+        }
+    }
+
+    void check(std::size_t g) { blocks_[g].search->check(); }
+
+    // --- All blocks ------------------------------------------------------------------------------
+
+    // Whether no path from a source to a sink is left over any walls, where the surveys found no
+    // conflict: then labels() are the smallest minimizer of all. Otherwise there are conflicts now.
+    bool certify() {
+        certified_ = false;
+        marked_.assign(static_cast<std::size_t>(network_.sites()), false);
+        bool conflicts = false;
+        std::vector<Site> queue;  // free sites that lead to a sink
+        for (std::size_t k = 0; k < blocks_.size(); ++k) {
+            network_.for_each_crossing(
+                k, [&](Site v) { return network_.level(v) == 0; },
+                [&](Site v, Arc m) {
+                    if (network_.residual(v, m) > 0 && network_.level(network_.head(v, m)) < 0) {
+                        mark(v, queue);
+                    }
+                });
+        }
+        for (std::size_t q = 0; q < queue.size(); ++q) {
+            const Site v = queue[q];
+            for (Arc m = 0; m < network_.degree(v); ++m) {
+                const Site u = network_.head(v, m);
+                const Arc towards = network_.opposite(v, m);
+                if (u == v || network_.residual(u, towards) == 0) continue;
+                if (network_.level(u) == 0) mark(u, queue);
+                if (network_.level(u) > 0) {
+                    blocks_[network_.block_of(u)].conflicts.push_back({u, towards});
+                    conflicts = true;
+                }
+            }
+        }
+        if (conflicts) return false;
+        reach_free_sites();
+        certified_ = true;
+        return true;
+    }
+
+    // Pushes flow over every conflict; returns how much.
+    Total push() {
+        Total pushed;
+        for (Block& block : blocks_) {
+            for (const Conflict conflict : block.conflicts) pushed.add(push_over(conflict));
+            block.conflicts.clear();
+        }
+        return pushed;
+    }
+
+    // Groups to solve again.
+    std::vector<std::size_t> changed() const {
+        std::vector<bool> changed(blocks_.size(), false);
+        for (std::size_t k = 0; k < blocks_.size(); ++k) {
+            if (!blocks_[k].shifts.empty()) changed[group_[k]] = true;
+        }
+        std::vector<std::size_t> groups;
+        for (std::size_t g = 0; g < blocks_.size(); ++g) {
+            if (changed[g]) groups.push_back(g);
+        }
+        return groups;
+    }
+
+    std::vector<Dispute> disputes() const {
+        std::map<std::pair<std::size_t, std::size_t>, double> amounts;
+        for (std::size_t k = 0; k < blocks_.size(); ++k) {
+            for (const Conflict conflict : blocks_[k].conflicts) {
+                const std::size_t g = group_[k];
+                const std::size_t h =
+                    group_[network_.block_of(network_.head(conflict.site, conflict.arc))];
+                amounts[{std::min(g, h), std::max(g, h)}] +=
+                    static_cast<double>(network_.residual(conflict.site, conflict.arc));
+            }
+        }
+        std::vector<Dispute> found;
+        for (const auto& [groups, amount] : amounts) {
+            found.push_back({static_cast<std::int64_t>(groups.first),
+                             static_cast<std::int64_t>(groups.second), amount});
+        }
+        return found;
+    }
+
+    // Makes two groups one, named by the lower of their names; it has to be solved.
+    void merge(std::size_t g, std::size_t h) {
+        if (g > h) std::swap(g, h);
+        open_walls(g, h);
+        open_walls(h, g);
+        blocks_[g].search->absorb(*blocks_[h].search);
+        blocks_[h].search.reset();
+        for (const std::size_t k : blocks_[h].members) group_[k] = g;
+        blocks_[g].members.insert(blocks_[g].members.end(), blocks_[h].members.begin(),
+                                  blocks_[h].members.end());
+        blocks_[h].members.clear();
+    }
+
+    // Finds, for all sites that reach no sink inside their block, how many walls lie on the way to
+    // one.
+    void measure() {
+        distance_.assign(static_cast<std::size_t>(network_.sites()), kUnreachable);
+        std::vector<Site> queue;
+        std::vector<Site> next;
+        const auto reach = [&](Site v, std::int32_t walls, std::vector<Site>& list) {
+            std::int32_t& known = distance_[static_cast<std::size_t>(v)];
+            if (network_.level(v) < 0 || known != kUnreachable) return;
+            known = walls;
+            list.push_back(v);
+        };
+        for (std::size_t k = 0; k < blocks_.size(); ++k) {
+            network_.for_each_crossing(
+                k, [&](Site v) { return network_.level(v) >= 0; },
+                [&](Site v, Arc m) {
+                    const bool leads = network_.residual(v, m) > 0;
+                    if (leads && network_.level(network_.head(v, m)) < 0) reach(v, 1, queue);
+                });
+        }
+        for (std::int32_t walls = 1; !queue.empty(); ++walls) {
+            for (std::size_t q = 0; q < queue.size(); ++q) {
+                const Site v = queue[q];
+                for (Arc m = 0; m < network_.degree(v); ++m) {
+                    const Site u = network_.head(v, m);
+                    const Arc towards = network_.opposite(v, m);
+                    if (u == v || network_.residual(u, towards) == 0) continue;
+                    if (network_.is_open(u, towards)) {
+                        reach(u, walls, queue);
+                    } else {
+                        next.push_back(u);
+                    }
+                }
+            }
+            queue.clear();
+            for (const Site v : next) reach(v, walls + 1, queue);
+            next.clear();
+        }
+    }
+
+    // What was discharged arrives.
+    void deliver() {
+        for (Block& block : blocks_) {
+            for (const Shift shift : block.sent) {
+                blocks_[network_.block_of(shift.place)].shifts.push_back(shift);
+            }
+            block.sent.clear();
+        }
+    }
+
+    // All flow over walls, also over those taken away since.
+    std::vector<WallFlow> flows() const {
+        std::vector<WallFlow> found;
+        for (std::size_t k = 0; k < blocks_.size(); ++k) {
+            network_.for_each_crossing(
+                k, [](Site) { return true; },
+                [&](Site v, Arc m) {
+                    const Site u = network_.head(v, m);
+                    if (u < v) return;
+                    const std::int64_t forth = network_.residual(v, m);
+                    const std::int64_t back = network_.residual(u, network_.opposite(v, m));
+                    if (forth == back) return;
+                    found.push_back({network_.callers(v), network_.callers(u), (back - forth) / 2});
+                });
+        }
+        return found;
+    }
+
+    // Lets flow run over a wall before anything is solved, as much of it as fits; between sites that
+    // are not neighbors, or in one block, nothing does.
+    void impose(const WallFlow& flow) {
+        const Site v = network_.place(static_cast<std::size_t>(flow.first));
+        const Site u = network_.place(static_cast<std::size_t>(flow.second));
+        if (network_.block_of(v) == network_.block_of(u)) return;
+        for (Arc m = 0; m < network_.degree(v); ++m) {
+            if (network_.head(v, m) != u) continue;
+            const std::int64_t forth = network_.residual(v, m);
+            const std::int64_t back = network_.residual(u, network_.opposite(v, m));
+            move(v, m, static_cast<Excess>(std::clamp(flow.amount, -back, forth)));
+        }
+    }
+
+    std::size_t bytes() const { return network_.bytes() + excess_.size() * sizeof(Excess); }
+
+  private:
+    struct Conflict {
+        Site site;
+        Arc arc;
+    };
+    struct Way {  // over a wall
+        Site site;
+        Arc arc;
+        std::int32_t distance;  // of the place beyond
+    };
+    struct Block {
+        std::vector<std::size_t> members;  // of the group that it names
+        std::unique_ptr<Search> search;    // of that group; none if it names none
+        std::vector<Shift> shifts;         // that came over its walls since it was solved
+        std::vector<Shift> sent;           // over its group's walls, not yet delivered
+        std::vector<Conflict> conflicts;
+        Total beyond;  // what its minimum owes to unaries beyond the clamp
+        double saturated = 0.0;
+    };
+    struct Pace {
+        float step;
+        bool forth;  // the direction of the last push
+    };
+    static constexpr std::int32_t kUnreachable = std::numeric_limits<std::int32_t>::max();
+
+    Excess& excess(Site v) const { return excess_[static_cast<std::size_t>(v)]; }
+    bool reached(Site v) const { return marked_[static_cast<std::size_t>(v)]; }
+    void mark(Site v, std::vector<Site>& queue) {
+        if (reached(v)) return;
+        marked_[static_cast<std::size_t>(v)] = true;
+        queue.push_back(v);
+    }
+
+    // Marks the free sites that sources reach over walls.
+    void reach_free_sites() {
+        marked_.assign(marked_.size(), false);
+        std::vector<Site> queue;
+        for (std::size_t k = 0; k < blocks_.size(); ++k) {
+            network_.for_each_crossing(
+                k, [&](Site v) { return network_.level(v) > 0; },
+                [&](Site v, Arc m) {
+                    const Site u = network_.head(v, m);
+                    if (network_.residual(v, m) > 0 && network_.level(u) == 0) mark(u, queue);
+                });
+        }
+        for (std::size_t q = 0; q < queue.size(); ++q) {
+            const Site v = queue[q];
+            for (Arc m = 0; m < network_.degree(v); ++m) {
+                const Site u = network_.head(v, m);
+                if (network_.residual(v, m) > 0 && network_.level(u) == 0) mark(u, queue);
+            }
+        }
+    }
+
+    // Moves flow over a wall; negative: back.
+    void move(Site v, Arc m, Excess amount) {
+        if (amount == 0) return;
+        const Site u = network_.head(v, m);
+        network_.push_over_wall(v, m, amount);
+        blocks_[network_.block_of(v)].shifts.push_back({v, static_cast<Excess>(-amount)});
+        blocks_[network_.block_of(u)].shifts.push_back({u, amount});
+    }
+
+    std::int64_t push_over(Conflict conflict) {
+        constexpr float kFirst = 0.5F;
+        constexpr float kFaster = 1.3F;
+        constexpr float kSlower = 0.5F;
+        const auto [v, m] = conflict;
+        const Site u = network_.head(v, m);
+        const bool forth = v < u;
+        const auto key = static_cast<std::uint64_t>(forth ? v : u) << 32 |
+                         static_cast<std::uint32_t>(forth ? m : network_.opposite(v, m));
+        const auto [found, fresh] = paces_.try_emplace(key, Pace{kFirst, forth});
+        Pace& pace = found->second;
+        if (!fresh) pace.step *= pace.forth == forth ? kFaster : kSlower;
+        pace.forth = forth;
+        const std::int64_t residual = network_.residual(v, m);
+        const std::int64_t weight = (residual + network_.residual(u, network_.opposite(v, m))) / 2;
+        const double wish = static_cast<double>(pace.step) * static_cast<double>(weight);
+        const std::int64_t amount =
+            wish >= static_cast<double>(residual)
+                ? residual
+                : std::min(residual, std::max<std::int64_t>(1, static_cast<std::int64_t>(wish)));
+        move(v, m, static_cast<Excess>(amount));
+        return amount;
+    }
+
+    void open_walls(std::size_t g, std::size_t h) {
+        for (const std::size_t k : blocks_[g].members) {
+            network_.for_each_crossing(
+                k, [](Site) { return true; },
+                [&](Site v, Arc m) {
+                    if (group_[network_.block_of(network_.head(v, m))] == h) network_.unshut(v, m);
+                });
+        }
+    }
+
+    // --- Discharge -------------------------------------------------------------------------------
+
+    // How many walls lie between a place and a sink.
+    std::int32_t distance(Site v) const {
+        return network_.level(v) < 0 ? 0 : distance_[static_cast<std::size_t>(v)];
+    }
+
+    // The arcs out of a group from its sources' side that can carry flow to where a sink is.
+    std::vector<Way> ways_out(std::size_t g) {
+        std::vector<Way> ways;
+        for (const std::size_t k : blocks_[g].members) {
+            network_.for_each_crossing(
+                k, [&](Site v) { return network_.level(v) > 0; },
+                [&](Site v, Arc m) {
+                    const std::int32_t beyond = distance(network_.head(v, m));
+                    if (network_.residual(v, m) == 0 || beyond == kUnreachable) return;
+                    if (!network_.is_open(v, m)) ways.push_back({v, m, beyond});
+                });
+        }
+        return ways;
+    }
+
+    bool send_over(std::size_t g, const Way& way, const Poll& poll) {
+        const Excess residual = network_.residual(way.site, way.arc);
+        if (residual == 0 || network_.level(way.site) <= 0) return false;
+        const Excess amount = blocks_[g].search->drain(way.site, residual, poll);
+        if (amount == 0) return false;
+        network_.push_over_wall(way.site, way.arc, amount);
+        blocks_[g].sent.push_back({network_.head(way.site, way.arc), amount});
+        return true;
+    }
+
+    Network network_;
+    SharedArray<Excess> excess_;
+    std::vector<std::size_t> group_;  // of each block
+    std::vector<Block> blocks_;
+    std::unordered_map<std::uint64_t, Pace> paces_;  // of the arcs that were in conflict
+    std::vector<bool> marked_;
+    bool certified_ = false;
+    std::vector<std::int32_t> distance_;
+};
+
+}  // namespace dope

@@ -1,0 +1,347 @@
+"""Exact: the global minimum of a submodular energy, block by block, with a certificate.
+
+A pair that crosses a seam is w|y_i - y_j| = max over |f| <= w of f (y_i - y_j), so for any such flows f
+
+    LB(f) = sum_k min over block k of [ sum_i (u_i + sum_j +-f_ij) y_i + pairs inside k ]    <=    min E
+
+with equality for the best f. f is flow over the seams of one residual graph that the core holds (`_core.BlockFlow`, whose
+equations are at the head of cpp/blocks.h). In a round all blocks that something came to are solved again, in parallel:
+
+    conflict    a seam still lets flow from a source's side to a sink's, directly or over free sites: E(y) > LB(f)
+    push        some flow over every conflict, then the next round; the core keeps flow and search trees
+    merge       after some rounds: neighbouring groups that still disagree become one, at most K - 1 times
+    discharge   instead of merging, where groups must not grow: excess leaves its block towards the nearest sinks
+
+Costs are integers in there (`fixed_point`): E(y) = LB(f) is an equality. Labels are then read off by reachability, which
+gives the smallest minimiser, whatever the blocks, the executor and the start.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope import _core
+from dope.arrays import Index, Labels
+from dope.energy import Energy
+from dope.errors import InputError
+from dope.fixed_point import FixedPoint
+from dope.pairs import GridPairs
+from dope.partition import Partition
+from dope.protocols import Crew, FlowSolver, Problem, Step
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The global minimum of a submodular energy, and the proof.
+
+    Attributes
+    ----------
+    tolerance : stop when energy - bound <= tolerance x |energy|; 0 goes on to the minimum itself.
+    rounds : push flow over the seams in at most so many rounds, then merge (or discharge). None chooses by kernel.
+    merge : whether blocks that still disagree become one; False leaves them apart and discharges them instead.
+    bracket : first decide sites for good, block by block, whatever the others do; for the fraction of sites proved.
+    """
+
+    tolerance: float = 0.0
+    rounds: int | None = None
+    merge: bool = True
+    bracket: bool = False
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.tolerance, (int, float, np.number)) and not isinstance(self.tolerance, bool)
+        if not number or not 0.0 <= self.tolerance < math.inf:
+            raise InputError(f"Exact: tolerance is {self.tolerance!r}; expected a number of 0 or more.")
+        whole = isinstance(self.rounds, (int, np.integer)) and not isinstance(self.rounds, bool)
+        if self.rounds is not None and not (whole and self.rounds >= 0):
+            raise InputError(f"Exact: rounds is {self.rounds!r}; expected a whole number of 0 or more, or None.")
+        for name, value in (("merge", self.merge), ("bracket", self.bracket)):
+            if not isinstance(value, (bool, np.bool_)):
+                raise InputError(f"Exact: {name} is {value!r}; expected True or False.")
+
+    def steps(self, problem: Problem) -> Generator[Step, None, None]:
+        """One Step per round."""
+        begun = time.perf_counter()
+        run = _Run(problem, _opened(problem))
+        number = len(problem.partition.blocks)
+        with problem.executor.gather([_BlockRecipe(run.shared, k) for k in range(number)]) as crew:
+            run.open(crew)
+            proved = run.bracket(crew) if self.bracket else None
+            groups: Iterable[int] = range(number)
+            rounds = _rounds(problem.energy, self.rounds)
+            done = 0
+            while True:
+                run.solve(crew, groups)
+                done += 1
+                certified = run.certified(crew)
+                stopped = self._reason(run, certified)
+                yield run.step(done, proved, certified, stopped, time.perf_counter() - begun)
+                if stopped:
+                    return
+                groups = run.next_groups(crew, push=done <= rounds, merge=self.merge)
+
+    def _reason(self, run: _Run, certified: bool) -> str | None:
+        if certified:
+            return "exact"
+        if run.gap <= self.tolerance * abs(run.bound + run.gap):
+            return "tolerance"
+        return None
+
+
+def _rounds(energy: Energy, rounds: int | None) -> int:
+    if rounds is not None:
+        return int(rounds)
+    return 3 if energy.pairs.degree > 100 else 8
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """What all blocks of a run work on: one residual graph in the core."""
+
+    energy: Energy
+    partition: Partition
+    fixed: FixedPoint
+    flow: _core.BlockFlow
+
+
+def _opened(problem: Problem) -> _Shared:
+    energy, partition, solver = problem.energy, problem.partition, problem.solver
+    if energy.pairs.lowest < 0:
+        raise InputError(
+            f"a pair weight is as low as {energy.pairs.lowest:g}; Exact() needs weights of 0 or more. "
+            f"Use Admm(), which takes any sign."
+        )
+    if not isinstance(solver, FlowSolver):
+        raise InputError(f"the solver is {solver!r}; Exact() counts flows and needs MaxFlow(), or None.")
+    counts = partition.counts if isinstance(partition.counts, tuple) else (partition.counts,)
+    if any((count != 1).any() for count in counts):
+        raise InputError("the blocks overlap; Exact() needs blocks without overlap. Leave overlap out.")
+    fixed = FixedPoint.of(energy, solver.bits)
+    pairs = energy.pairs
+    if isinstance(pairs, GridPairs):
+        assert partition.cuts is not None
+        flow = _core.BlockFlow.grid(pairs.native(), fixed.scale, fixed.bits, partition.cuts)
+    else:
+        members = np.empty(pairs.sites, dtype=np.int32)
+        for k, block in enumerate(partition.blocks):
+            members[block.where] = k
+        edges = np.stack([pairs.first, pairs.second], axis=1)
+        flow = _core.BlockFlow.graph(
+            pairs.sites, edges, pairs.weights, fixed.scale, fixed.bits, members, len(partition.blocks)
+        )
+    return _Shared(energy, partition, fixed, flow)
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockRecipe:
+    """How to open a block of a residual graph that is in this process."""
+
+    shared: _Shared
+    k: int
+
+    def open(self) -> _Block:
+        return _Block(self.shared, self.k)
+
+
+class _Block:
+    """Does for its block what it is told, and answers with what came of it; None means nothing."""
+
+    def __init__(self, shared: _Shared, k: int) -> None:
+        self._shared, self._flow, self._k = shared, shared.flow, k
+
+    def __call__(self, task: str | None) -> Any:
+        return None if task is None else getattr(self, "_" + task)()
+
+    def _fill(self) -> None:
+        for part in range(self._k, self._flow.parts, self._flow.blocks):
+            self._flow.fill(part)
+
+    def _join(self) -> None:
+        for part in range(self._k, self._flow.parts, self._flow.blocks):
+            self._flow.join(part)
+
+    def _open(self) -> None:
+        self._flow.wall_in(self._k)
+        self._flow.price(self._k, _flat(self._shared.energy.unary[self._where]))
+
+    def _solve(self) -> list[_Solved]:
+        self._flow.solve(self._k)
+        return self._solved()
+
+    def _discharge(self) -> list[_Solved]:
+        self._flow.discharge(self._k)
+        return self._solved()
+
+    def _solved(self) -> list[_Solved]:
+        return [_Solved(k, self._flow.bound(k), self._flow.labels(k)) for k in self._flow.members(self._k)]
+
+    def _survey(self) -> tuple[int, int, int]:
+        return self._flow.survey(self._k)
+
+    def _bracket(self) -> int:
+        low, high = self._flow.bracket(self._k, outside=False), self._flow.bracket(self._k, outside=True)
+        return int((low == high).sum())
+
+    def _labels(self) -> Labels:
+        return self._flow.labels(self._k)
+
+    @property
+    def _where(self) -> Index:
+        return self._shared.partition.blocks[self._k].where
+
+
+def _flat(unary: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return np.ascontiguousarray(unary, dtype=np.float64).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """A block after its group was solved: its bound in units of 1 / scale, and its labels."""
+
+    k: int
+    bound: int
+    labels: Labels
+
+
+@dataclass(eq=False)
+class _Run:
+    """The coordinator's side: what is known of every block, and what to do next."""
+
+    problem: Problem
+    shared: _Shared
+    labels: Labels = field(init=False)
+    bounds: list[int] = field(init=False)
+    gaps: list[int] = field(init=False)
+    conflicts: list[int] = field(init=False)
+    apart: list[int] = field(init=False)
+    best_bound: int | None = None
+    stale: set[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        number = self._number
+        self.labels = np.zeros(self.problem.energy.shape, dtype=np.bool_)
+        self.bounds, self.gaps, self.conflicts, self.apart = ([0] * number for _ in range(4))
+        self.stale = set()
+        self._neighbors = [self.shared.flow.neighbors(k) for k in range(number)]
+
+    @property
+    def _number(self) -> int:
+        return len(self.problem.partition.blocks)
+
+    @property
+    def bound(self) -> int:
+        return sum(self.bounds)
+
+    @property
+    def gap(self) -> int:
+        return sum(self.gaps)
+
+    def open(self, crew: Crew) -> None:
+        """Capacities, walls and unaries."""
+        flow = self.shared.flow
+        self._ask(crew, "fill", range(self._number))
+        self._ask(crew, "join", range(self._number))
+        flow.finish()
+        self._ask(crew, "open", range(self._number))
+
+    def bracket(self, crew: Crew) -> float:
+        """The fraction of sites that are proved whatever the other blocks do."""
+        return sum(self._ask(crew, "bracket", range(self._number)).values()) / self.labels.size
+
+    def solve(self, crew: Crew, groups: Iterable[int], task: str = "solve") -> None:
+        for solved in self._ask(crew, task, groups).values():
+            for one in solved:
+                self.bounds[one.k] = one.bound
+                self._keep_labels(one.k, one.labels)
+                self.stale.update([one.k, *self._neighbors[one.k]])
+
+    def _keep_labels(self, k: int, labels: Labels) -> None:
+        where = self.problem.partition.blocks[k].where
+        self.labels[where] = labels.reshape(self.labels[where].shape)
+
+    def certified(self, crew: Crew) -> bool:
+        """Look at the seams of what was solved; whether the labels are the minimum now."""
+        for k, (gap, conflicts, apart) in self._ask(crew, "survey", sorted(self.stale)).items():
+            self.gaps[k], self.conflicts[k], self.apart[k] = gap, conflicts, apart
+        self.stale.clear()
+        bound = self.bound
+        self.best_bound = bound if self.best_bound is None else max(bound, self.best_bound)
+        if any(self.conflicts) or not self.shared.flow.certify():
+            return False
+        if self.gap:  # over free sites only: they take the label that reaches them
+            for k, labels in self._ask(crew, "labels", range(self._number)).items():
+                self._keep_labels(k, labels)
+            self.gaps, self.apart = [0] * self._number, [0] * self._number
+        return True
+
+    def next_groups(self, crew: Crew, *, push: bool, merge: bool) -> list[int]:
+        """Move flow over the seams, or take some away; which groups are to be solved."""
+        flow = self.shared.flow
+        if push:
+            flow.push()
+            return flow.changed()
+        if merge:
+            merged = _matched(flow.disputes(), self._sizes())
+            for one, other in merged:
+                flow.merge(one, other)
+            return sorted({min(pair) for pair in merged} | set(flow.changed()))
+        return self._discharge(crew)
+
+    def _discharge(self, crew: Crew) -> list[int]:
+        flow = self.shared.flow
+        flow.measure()
+        for members in self.problem.partition.apart(self.problem.energy.pairs):
+            changed = set(flow.changed())
+            self.solve(crew, [k for k in members if k in changed])
+            self.solve(crew, members, "discharge")
+            flow.deliver()
+        return flow.changed()
+
+    def _sizes(self) -> list[int]:
+        sizes = [0] * self._number
+        for k, block in enumerate(self.problem.partition.blocks):
+            sizes[self.shared.flow.group(k)] += self.labels[block.where].size
+        return sizes
+
+    def step(self, number: int, proved: float | None, certified: bool, stopped: str | None, seconds: float) -> Step:
+        scale, constant = self.shared.fixed.scale, self.problem.energy.constant
+        assert self.best_bound is not None
+        return Step(
+            round=number,
+            energy=constant + (self.bound + self.gap) / scale,
+            labels=self.labels.copy(),
+            disagreeing=sum(self.apart),
+            seconds=seconds,
+            lower_bound=constant + self.best_bound / scale,
+            proved=1.0 if certified else proved,
+            exact=certified,
+            rounding_error=self.shared.fixed.error,
+            stopped=stopped,
+        )
+
+    def _ask(self, crew: Crew, task: str, blocks: Iterable[int]) -> dict[int, Any]:
+        """The same of some blocks, the others idle."""
+        asked = list(blocks)
+        messages: list[str | None] = [None] * self._number
+        for k in asked:
+            messages[k] = task
+        replies = crew.ask(messages)
+        return {k: replies[k] for k in asked}
+
+
+def _matched(disputes: Sequence[tuple[int, int, float]], sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Pairs of groups to merge, each group in one at most: the most conflict over size first."""
+    order = sorted(disputes, key=lambda d: (-d[2] / (sizes[d[0]] + sizes[d[1]]), d[0], d[1]))
+    taken: set[int] = set()
+    pairs = []
+    for one, other, _ in order:
+        if one not in taken and other not in taken:
+            taken.update((one, other))
+            pairs.append((one, other))
+    return pairs
