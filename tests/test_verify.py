@@ -1,4 +1,4 @@
-"""A certificate that is right is confirmed, whatever its flows; one that was tampered with is refused, with a reason."""
+"""A right certificate is confirmed, whatever its flows; one that was tampered with is refused, with a reason."""
 
 import copy
 import math
@@ -9,18 +9,19 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
-from oracles import brute_force, dense_energy, edge_weight_matrix
-from problems import energies, members, rng_of
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 import dope
 from dope import Certificate, Energy, InputError, MaxFlow, Partition, verify
 from dope.pairs import GraphPairs
+from dope.verify import blocks
 from dope.verify.minimum import block_minimum, proved_minimum
 from dope.verify.units import exact_sum
+from oracles import brute_force, dense_energy, edge_weight_matrix
+from problems import energies, members, rng_of
 
 NONE = np.zeros(0, dtype=np.int64)
 
@@ -165,21 +166,24 @@ def test_the_minimum_of_a_block_is_that_of_brute_force(n, largest, data):
     ends = rng.integers(0, n, (data.draw(st.integers(0, 20)), 2))
     first, second = ends[ends[:, 0] != ends[:, 1]].T
     weights = rng.integers(0, largest + 1, len(first))
-    unary = rng.integers(-largest * 2, largest * 2 + 1, n)
-    costs = [
-        sum(u for u, y in zip(unary.tolist(), labels, strict=True) if y)
-        + sum(
-            w
-            for i, j, w in zip(first.tolist(), second.tolist(), weights.tolist(), strict=True)
-            if labels[i] != labels[j]
-        )
-        for labels in product([0, 1], repeat=n)
-    ]
-    assert proved_minimum(unary, first, second, weights) == min(costs)
-    assert block_minimum(unary.astype(float), np.zeros(n, dtype=np.int64), first, second, weights) == min(costs)
+    added = rng.integers(-largest * 2, largest * 2 + 1, n)
+    own = rng.integers(-2, 3, n) * rng.choice([1.0, 2.0**40, 2.0**62, 2.0**150], n)
+    unary = [int(u) + int(f) for u, f in zip(own, added, strict=True)]
+    pairs = list(zip(first.tolist(), second.tolist(), weights.tolist(), strict=True))
+    assert proved_minimum(added, first, second, weights) == least_cost(added.tolist(), pairs)
+    assert block_minimum(own, added, first, second, weights) == least_cost(unary, pairs)
+
+
+def least_cost(unary, pairs):
+    """By trying all labels, in integers of any size."""
+    return min(
+        sum(u for u, y in zip(unary, labels, strict=True) if y) + sum(w for i, j, w in pairs if labels[i] != labels[j])
+        for labels in product([0, 1], repeat=len(unary))
+    )
 
 
 @given(st.lists(st.integers(-(2**62), 2**62)))
+@example([2**62] * 5)
 def test_sums_are_exact(values):
     assert exact_sum(np.array(values, dtype=np.int64)) == sum(values)
     whole = [float(value) * 2.0**60 for value in values]
@@ -209,14 +213,14 @@ def large_energies():
 def test_larger_blocks_have_the_minimum_that_scipy_finds(energy, layout):
     rng = np.random.default_rng(6)
     graph = isinstance(energy.pairs, GraphPairs)
-    for blocks in (1, layout):
-        partition = Partition.graph(energy.pairs, blocks) if graph else Partition.grid(energy.shape, blocks)
+    for number in (1, layout):
+        partition = Partition.graph(energy.pairs, number) if graph else Partition.grid(energy.shape, number)
         certificate = certified(energy, partition, random_flows(energy, partition, 1.0, rng), minimum=scipy_minimum)
         labels = MaxFlow().prepare(energy).minimize(energy.unary).labels
         verdict = verify(energy, labels, certificate)
         assert verdict.valid, verdict.reason
         assert verdict.lower_bound == certificate.lower_bound <= verdict.energy == energy(labels)
-        assert verdict.exact == (verdict.energy == certificate.lower_bound) and (verdict.exact or blocks != 1)
+        assert verdict.exact == (verdict.energy == certificate.lower_bound) and (verdict.exact or number != 1)
 
 
 def test_weights_of_an_image_may_differ_from_the_cores_in_the_last_bit():
@@ -254,6 +258,35 @@ def test_unaries_that_say_certainly():
     assert not verdict and f"{int(-1e30) + round(energy(labels) + 1e30)}"[:16] in verdict.reason
     plain = replace(energy, unary=np.abs(unary))
     assert verify(plain, np.zeros((2, 3)), replace(far, bounds=np.array([0]))).exact
+
+
+@pytest.mark.parametrize("strip", [1, 7, 20, 10**6])
+def test_the_energy_does_not_depend_on_strips(monkeypatch, strip):
+    rng = np.random.default_rng(2)
+    energy = Energy.grid(rng.integers(-6, 7, (5, 3, 4)), kernel=[(0, 1, 0), (-2, 1, 1), (3, 0, -1)])
+    certificate = certified(energy, Partition.grid(energy.shape, (3, 1, 2)), [NONE] * 3, minimum=scipy_minimum)
+    labels = rng.random(energy.shape) < 0.5
+    monkeypatch.setattr(blocks, "STRIP_SITES", strip)
+    assert verify(energy, labels, certificate).energy == energy(labels)
+
+
+@pytest.mark.parametrize("center", ["apart", "inside"])
+def test_costs_that_add_up_beyond_int64_are_refused(center):
+    """A star whose centre has more than any site may have, over the seam or in its own block."""
+    leaves = np.arange(1, 301)
+    star = Energy.graph(np.zeros(301), np.stack([leaves * 0, leaves], axis=1), np.full(300, 2.0**52))
+    numbers = np.zeros(301, dtype=np.int64)
+    numbers[0] = center == "apart"
+    flowing = Certificate(1.0, None, numbers, leaves * 0, leaves, np.full(300, 2**52), np.zeros(2, dtype=np.int64))
+    verdict = verify(star, np.zeros(301), flowing if center == "apart" else emptied(flowing))
+    assert not verdict and "add up to 1.351e+18 units" in verdict.reason
+
+
+def test_a_scale_at_which_costs_vanish_proves_nothing():
+    energy = Energy.grid(np.array([-0.3, 0.2]), lam=0.25)
+    nothing = Certificate(5e-324, ((),), None, NONE, NONE, NONE, np.array([0]))
+    assert "put the bound off by 0.75" in verify(energy, [0, 0], nothing).reason
+    assert verify(energy, [0, 0], replace(nothing, rounding_error=1.0)).lower_bound == -0.75
 
 
 def test_nothing_of_the_core_is_asked(monkeypatch):
@@ -330,10 +363,16 @@ TAMPERED = {
     "a pair both ways": (lambda c: listed(c, c.second[2], c.first[2], 0), ["more than once"]),
     "an end below": (lambda c: replace(c, first=altered(c.first, 1, -1)), ["site -1", "0 to 23"]),
     "an end beyond": (lambda c: replace(c, second=altered(c.second, 1, 24)), ["site 24", "0 to 23"]),
-    "a bound above": (lambda c: replace(c, bounds=c.bounds + [0, 1]), ["bound of block 1", "expected its minimum"]),
-    "a bound below": (lambda c: replace(c, bounds=c.bounds - [1, 0]), ["bound of block 0", "below its minimum"]),
+    "a bound above": (
+        lambda c: replace(c, bounds=c.bounds + np.array([0, 1])),
+        ["bound of block 1", "its minimum"],
+    ),
+    "a bound below": (
+        lambda c: replace(c, bounds=c.bounds - np.array([1, 0])),
+        ["bound of block 0", "below its"],
+    ),
     "bounds exchanged": (lambda c: replace(c, bounds=c.bounds[::-1]), ["bound of block 0"]),
-    "bounds of equal sum": (lambda c: replace(c, bounds=c.bounds + [1, -1]), ["bound of block 0"]),
+    "bounds of equal sum": (lambda c: replace(c, bounds=c.bounds + np.array([1, -1])), ["bound of block 0"]),
     "the highest bound": (lambda c: replace(c, bounds=altered(c.bounds, 0, 2**63 - 1)), ["9223372036854775807 units"]),
     "a bound too few": (lambda c: replace(c, bounds=c.bounds[:1]), ["1 bounds for 2 blocks"]),
     "a bound too many": (lambda c: replace(c, bounds=np.append(c.bounds, 0)), ["3 bounds for 2 blocks"]),
@@ -378,7 +417,7 @@ def test_tampering_is_refused_with_its_reason(name):
     ("tamper", "words"),
     [
         (lambda c: replace(c, flow=altered(c.flow, 0, 4)), ["4 units", "allows"]),
-        (lambda c: listed(c, *np.argsort(c.members)[[0, -1]], 1), ["no pair of the energy"]),
+        (lambda c: listed(c, 2, 0, 1), ["pair (2, 0)", "no pair of the energy"]),
         (lambda c: replace(c, members=c.members[:-1]), ["4 sites", "of 5"]),
         (lambda c: replace(c, members=np.append(c.members, 0)), ["6 sites", "of 5"]),
         (lambda c: replace(c, members=altered(c.members, 2, 2)), ["site 2", "block 2"]),
@@ -454,7 +493,7 @@ def test_a_large_rounding_error_makes_nothing_exact_or_higher():
 
 
 def test_flows_a_unit_beyond_a_rounded_weight_pass_and_are_paid_for():
-    energy, certificate = rounded()
+    energy, _ = rounded()
     first, second, weights = energy.pairs.edges()
     block = holders(BLOCKS)
     crossing = block[first] != block[second]

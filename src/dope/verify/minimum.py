@@ -20,16 +20,16 @@ from dope.verify.units import MOST_AT_A_SITE, Reals, Units, exact_sum
 def block_minimum(own: Reals, added: Units, first: Sites, second: Sites, weights: Units) -> int:
     """The minimum of (own + added)'y + sum of weights |y_i - y_j|; `own` holds whole numbers of any size.
 
-    Beyond its reach, 1 more than the weights of its pairs, a unary decides its site's label whatever the neighbours
-    do. It is cut off there, and what was cut off is added again where the label is 1.
+    A unary beyond its reach, the weights of its site's pairs together, decides the label whatever the neighbours do.
+    It is cut off there, and what was cut off is added again where the label is 1.
     """
-    reach = np.ones(len(own), dtype=np.int64)
+    reach = np.zeros(len(own), dtype=np.int64)
     np.add.at(reach, first, weights)
     np.add.at(reach, second, weights)
     sure = np.abs(own) > 4.0 * MOST_AT_A_SITE
     unary = np.where(sure, 0.0, own).astype(np.int64) + added
     cut = np.where(sure, np.where(own > 0.0, reach, -reach), np.clip(unary, -reach, reach))
-    below = (cut == -reach) & sure
+    below = sure & (own < 0.0)
     rest = exact_sum(own[below]) + exact_sum((added - cut)[below]) + exact_sum(np.minimum(unary - cut, 0)[~sure])
     return rest + proved_minimum(cut, first, second, weights)
 
