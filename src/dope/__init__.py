@@ -6,6 +6,7 @@ result.labels, result.energy, result.lower_bound, result.exact
 """
 
 from dope.api import Result, minimize
+from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import DopeError, InputError, MissingExtraError
 from dope.executors import Serial, Threads
@@ -13,6 +14,7 @@ from dope.methods import Admm, Exact
 from dope.partition import Block, Partition
 from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
 from dope.solvers import Icm, MaxFlow
+from dope.verify import Verdict, verify
 
 __version__ = "0.1.0"
 
@@ -21,6 +23,7 @@ __all__ = [
     "Answer",
     "Block",
     "BlockSolver",
+    "Certificate",
     "Crossings",
     "DopeError",
     "Energy",
@@ -39,5 +42,7 @@ __all__ = [
     "Serial",
     "Step",
     "Threads",
+    "Verdict",
     "minimize",
+    "verify",
 ]

@@ -1,0 +1,222 @@
+"""What proves a lower bound of a submodular energy, kept so that others can check it: see `verify`.
+
+Blocks without overlap are coupled by the pairs that cross a seam alone, and w |y_i - y_j| is the largest f (y_i - y_j)
+with |f| <= w. Hence for any flows f over the crossing pairs, each within its pair's weight,
+
+    LB(f) = sum_k  min over block k of [ sum_i (u_i + sum_j f_ij) y_i + pairs inside k ]   <=   min E - constant
+
+where a flow from i to j of f > 0 adds +f to the unary of i and -f to that of j: f_ji = -f_ij. A certificate is the
+blocks, the flows and the minimum of every block, counted in integers so that no float sum comes between.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import struct
+import zipfile
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import Sites
+from dope.errors import InputError
+
+# What a file holds: a grid's blocks are told by the places of its cuts, axis after axis, a graph's by its members.
+VERSION = 1
+_ALWAYS = {"version": 0, "scale": 0, "rounding_error": 0, "first": 1, "second": 1, "flow": 1, "bounds": 1}
+_OF_GRID = {**_ALWAYS, "cuts": 1, "cuts_per_axis": 1}
+_OF_GRAPH = {**_ALWAYS, "members": 1}
+_REAL = ("scale", "rounding_error")
+
+# What zipfile and NumPy's reader of headers raise for bytes that are no such file.
+_MALFORMED = (
+    zipfile.BadZipFile,
+    ValueError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    struct.error,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Blocks, flows between them and the blocks' minima: together a lower bound that anyone can recompute.
+
+    Attributes
+    ----------
+    scale : costs are counted in units of 1 / scale, a power of two: c becomes rint(c x scale).
+    cuts : the places where a grid's axes are cut, as `Partition.cuts`, for blocks without overlap; None for a graph.
+    members : the number of every site's block on a graph; None for a grid.
+    first, second : the ends, as flat positions, of the pairs that cross a seam and carry a flow; each pair once.
+    flow : what flows from first to second, below 0 where it flows back, in units.
+    bounds : for every block the minimum of its own integer energy, the flows in its unary, in units.
+    rounding_error : how far counting in units can put the sum of `bounds` above the bound of the energy itself; 0
+        where all costs are whole in them.
+    """
+
+    scale: float
+    cuts: tuple[tuple[int, ...], ...] | None
+    members: npt.NDArray[np.integer[Any]] | None
+    first: Sites
+    second: Sites
+    flow: npt.NDArray[np.int64]
+    bounds: npt.NDArray[np.int64]
+    rounding_error: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_number("scale", self.scale, above=0.0)
+        _check_number("rounding_error", self.rounding_error, above=-math.ulp(0.0))
+        for name in ("first", "second", "flow", "bounds"):
+            _check_list(name, getattr(self, name))
+        if not len(self.first) == len(self.second) == len(self.flow):
+            raise InputError(
+                f"a certificate's first, second and flow list {len(self.first)}, {len(self.second)} and "
+                f"{len(self.flow)} pairs; expected lists of one length."
+            )
+        if (self.cuts is None) == (self.members is None):
+            raise InputError(
+                "a certificate needs either cuts, for a grid, or members, for a graph; found both or none."
+            )
+        if self.cuts is not None:
+            _check_cuts(self.cuts)
+        if self.members is not None:
+            _check_list("members", self.members, wide=False)
+
+    @property
+    def lower_bound(self) -> float:
+        """The bound that is claimed, the energy's constant excluded."""
+        return float(sum(self.bounds.tolist()) / self.scale - self.rounding_error)
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write it as an .npz file, as a whole or not at all: readers see the old file or the new one."""
+        path = Path(file)
+        temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+        try:
+            stream = temporary.open("xb")
+        except OSError as error:
+            raise InputError(
+                f"cannot write {path}: {_reason(error)}; choose a folder that exists and is writable"
+            ) from error
+        try:
+            with stream, zipfile.ZipFile(stream, "w") as archive:
+                for name, array in self._arrays().items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                        np.lib.format.write_array(part, array, allow_pickle=False)
+            temporary.replace(path)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {_reason(error)}") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str]) -> Certificate:
+        """Read what `save` wrote. Nothing in the file is run, and no more is read than the file is long."""
+        path = Path(file)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                arrays = _read(archive)
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {_reason(error)}") from error
+        except _MALFORMED as error:
+            raise InputError(
+                f"{path} is no certificate: {error}; expected a file that Certificate.save wrote"
+            ) from error
+        return cls(
+            scale=float(arrays["scale"]),
+            cuts=_cuts_of(path, arrays) if "cuts" in arrays else None,
+            members=arrays.get("members"),
+            first=arrays["first"],
+            second=arrays["second"],
+            flow=arrays["flow"],
+            bounds=arrays["bounds"],
+            rounding_error=float(arrays["rounding_error"]),
+        )
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "version": np.array(VERSION, dtype=np.int64),
+            "scale": np.array(self.scale, dtype=np.float64),
+            "rounding_error": np.array(self.rounding_error, dtype=np.float64),
+            **{name: getattr(self, name) for name in ("first", "second", "flow", "bounds")},
+        }
+        if self.cuts is not None:
+            arrays["cuts"] = np.array([place for places in self.cuts for place in places], dtype=np.int64)
+            arrays["cuts_per_axis"] = np.array([len(places) for places in self.cuts], dtype=np.int64)
+        if self.members is not None:
+            arrays["members"] = self.members.astype(np.int64)
+        return arrays
+
+
+def _check_number(name: str, value: object, *, above: float) -> None:
+    if not isinstance(value, float) or not math.isfinite(value) or value <= above:
+        least = "above 0" if above >= 0.0 else "of 0 or more"
+        raise InputError(f"a certificate's {name} is {value!r}; expected a finite float {least}.")
+
+
+def _check_list(name: str, array: object, *, wide: bool = True) -> None:
+    if not isinstance(array, np.ndarray) or array.ndim != 1:
+        found = f"has shape {array.shape}" if isinstance(array, np.ndarray) else f"is a {type(array).__name__}"
+        raise InputError(f"a certificate's {name} {found}; expected an array of one dimension.")
+    fits = array.dtype == np.int64 if wide else array.dtype.kind in "iu" and np.can_cast(array.dtype, np.int64)
+    if not fits:
+        raise InputError(f"a certificate's {name} has dtype {array.dtype}; expected {'int64' if wide else 'integers'}.")
+
+
+def _check_cuts(cuts: object) -> None:
+    axes = cuts if isinstance(cuts, tuple) else (cuts,)
+    good = all(isinstance(axis, tuple) and all(type(c) is int and 0 <= c < 1 << 63 for c in axis) for axis in axes)
+    if not (isinstance(cuts, tuple) and good):
+        raise InputError(f"a certificate's cuts are {str(cuts)[:80]}; expected a tuple of positions for every axis.")
+
+
+def _read(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a file, if they are just those of a grid's or a graph's certificate."""
+    infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    expected = _OF_GRAPH if "members" in infos else _OF_GRID
+    if len(archive.infolist()) != len(expected) or set(infos) != set(expected):
+        raise ValueError(f"it holds {', '.join(sorted(infos))[:200] or 'nothing'}, not {', '.join(sorted(expected))}")
+    if any(info.compress_type != zipfile.ZIP_STORED for info in infos.values()):
+        raise ValueError("its parts are compressed, and so could be of any length")
+    arrays = {name: _array(name, archive.read(infos[name]), expected[name]) for name in expected}
+    if arrays["version"] != VERSION:
+        raise ValueError(f"its version is {arrays['version']}, not {VERSION}")
+    return arrays
+
+
+def _array(name: str, content: bytes, dimensions: int) -> npt.NDArray[Any]:
+    """An array from the bytes of an .npy file, whose header is believed only as far as there are bytes for it."""
+    stream = BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+        raise ValueError(f"{name} is of the .npy version {version}, not (1, 0)")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    expected = np.dtype(np.float64 if name in _REAL else np.int64)
+    if dtype != expected or len(shape) != dimensions:
+        raise ValueError(f"{name} has dtype {dtype} and shape {shape}, not {expected} in {dimensions} dimensions")
+    start, needed = stream.tell(), math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or len(content) - start != needed:
+        raise ValueError(f"{name} has shape {shape} but {len(content) - start} bytes")
+    return np.frombuffer(content, dtype, offset=start).reshape(shape).copy()
+
+
+def _cuts_of(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> tuple[tuple[int, ...], ...]:
+    places, lengths = arrays["cuts"].tolist(), arrays["cuts_per_axis"].tolist()
+    if min(lengths, default=0) < 0 or sum(lengths) != len(places):
+        raise InputError(f"{path} is no certificate: it has {len(places)} cuts, but counts {sum(lengths)} on its axes")
+    taken = iter(places)
+    return tuple(tuple(next(taken) for _ in range(length)) for length in lengths)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,182 @@
+"""Whether a certificate proves the bound that it claims, found out by a short, slow and separate way.
+
+Nothing here is shared with the solvers: weights come straight from their definition, in NumPy, and so does the minimum
+of every block. What is confirmed is, in the letters of `certificate`,
+
+    1. every flow listed is over a pair of the energy that crosses a seam, and |f_ij| <= w_ij;
+    2. bounds_k = min over block k of [ sum_i (u_i + sum_j f_ij) y_i + pairs inside k ], in whole units of 1 / scale;
+    3. what counting the costs in units can have added to the bound is no more than the rounding error admitted.
+
+The bound of the verdict is the one that was found on the way, not the one that was claimed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import Labels, as_labels
+from dope.certificate import Certificate
+from dope.energy import Energy
+from dope.errors import InputError
+from dope.verify.blocks import Block, all_pairs, blocks_of
+from dope.verify.flows import Flows
+from dope.verify.minimum import block_minimum
+from dope.verify.units import FaultError, Unit, exact_sum
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `verify` found; true where the certificate is valid.
+
+    Attributes
+    ----------
+    valid : whether the certificate proves the bound that it claims.
+    reason : why, or why not.
+    energy : the energy of the labels, recomputed; constant included.
+    lower_bound : no labels have less energy than this, constant included; None where nothing was proved.
+    exact : whether the labels have the least energy there is, as far as the certificate's units tell: in units their
+        energy equals the bound or, where costs had to be rounded, is above it by one for each of those at most.
+    """
+
+    valid: bool
+    reason: str
+    energy: float
+    lower_bound: float | None = None
+    exact: bool = False
+
+    @property
+    def gap(self) -> float | None:
+        """energy - lower_bound, None where nothing was proved."""
+        return None if self.lower_bound is None else self.energy - self.lower_bound
+
+    def __bool__(self) -> bool:
+        return self.valid
+
+
+def verify(energy: Energy, labels: npt.ArrayLike, certificate: Certificate) -> Verdict:
+    """Find out whether a certificate proves a lower bound of an energy, and how far above it the labels are.
+
+    Parameters
+    ----------
+    energy : Energy
+        With no weight below 0.
+    labels : array
+        Shaped like the unary, bool or 0/1.
+    certificate : Certificate
+        What is doubted: a fault in it makes an invalid verdict, which gives the reason, and no error.
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    Two blocks of one site each, and a flow of 1 from the first to the second:
+
+    >>> import numpy as np
+    >>> energy = Energy.grid(np.array([-2.0, 1.0]), kernel=[[1]])
+    >>> certificate = Certificate(
+    ...     scale=1.0,
+    ...     cuts=((1,),),
+    ...     members=None,
+    ...     first=np.array([0]),
+    ...     second=np.array([1]),
+    ...     flow=np.array([1]),
+    ...     bounds=np.array([-1, 0]),
+    ... )
+    >>> verify(energy, [1, 1], certificate)
+    Verdict(valid=True, reason='no labels have an energy below -1, and these labels have it', energy=-1.0,
+            lower_bound=-1.0, exact=True)
+    """
+    if not isinstance(energy, Energy):
+        raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
+    if not isinstance(certificate, Certificate):
+        raise InputError(f"certificate is a {type(certificate).__name__}; expected a Certificate.")
+    y = as_labels(labels, energy.shape).reshape(-1)
+    cost = _energy(energy, y)
+    doubted = replace(certificate)  # checked again: its arrays may have changed since it was made
+    try:
+        return _confirmed(energy, y, cost, doubted)
+    except FaultError as fault:
+        return Verdict(valid=False, reason=str(fault), energy=cost)
+
+
+def _confirmed(energy: Energy, y: Labels, cost: float, certificate: Certificate) -> Verdict:
+    """The verdict on a certificate without fault; a fault is raised."""
+    unit = Unit(certificate.scale)
+    blocks = blocks_of(energy.pairs, certificate)
+    flows = Flows.of(certificate, blocks, unit)
+    unary = energy.unary.reshape(-1)
+    found, lost = 0, [flows.lost]
+    for k, claimed in enumerate(certificate.bounds.tolist()):
+        block = blocks.block(k)
+        minimum, changes = _block_minimum(unary[block.sites], block, flows.into(block, k), unit)
+        _check_bound(k, claimed, minimum, rounded=int(np.count_nonzero(changes)))
+        found += minimum
+        lost.append(float(changes.sum()))
+    _check_rounding(certificate, found, math.fsum(lost))
+    total, rounded = _energy_in_units(energy, y, unit)
+    exact = total - found <= rounded
+    # A bound above the labels' energy would be the last bits of two float sums.
+    lower_bound = min(cost, energy.constant + (found / unit.scale - math.fsum(lost)))
+    what = "and these labels have it" if exact else "but these labels have more"
+    return Verdict(True, f"no labels have an energy below {lower_bound:.12g}, {what}", cost, lower_bound, exact)
+
+
+def _block_minimum(
+    unary: npt.NDArray[np.floating], block: Block, added: npt.NDArray[np.int64], unit: Unit
+) -> tuple[int, npt.NDArray[np.float64]]:
+    """The minimum of a block in units, and by how much counting in them changed each of its costs."""
+    first, second = block.pairs.first, block.pairs.second
+    weights, changed_weights = unit.weights(block.pairs.weights)
+    own, changed_unary = unit.unary(unary)
+    unit.check_site_sums(np.concatenate([first, second]), np.tile(weights, 2))
+    return block_minimum(own, added, first, second, weights), np.concatenate([changed_unary, changed_weights])
+
+
+def _check_bound(k: int, claimed: int, minimum: int, *, rounded: int) -> None:
+    """Another exp than ours may have rounded some of a block's costs the other way: a unit for each of the rounded."""
+    if claimed > minimum + rounded:
+        most = f", and no more than {rounded} above that for rounding" if rounded else ""
+        raise FaultError(f"the bound of block {k} is {claimed} units; expected its minimum, {minimum}{most}")
+    if claimed < minimum and not rounded:
+        raise FaultError(f"the bound of block {k} is {claimed} units, below its minimum, {minimum}; expected just that")
+
+
+def _check_rounding(certificate: Certificate, found: int, lost: float) -> None:
+    needed = (sum(certificate.bounds.tolist()) - found) / certificate.scale + lost
+    if not needed <= certificate.rounding_error:
+        raise FaultError(
+            f"the rounding error is given as {certificate.rounding_error:g}, but counting the costs in these units can "
+            f"put the bound off by {needed:g}"
+        )
+
+
+def _energy(energy: Energy, y: Labels) -> float:
+    """The energy of the labels in float64; an energy that no certificate can be about is refused."""
+    parts = [energy.constant, float(energy.unary.reshape(-1)[y].sum(dtype=np.float64))]
+    for some in all_pairs(energy.pairs):
+        if not np.all(some.weights >= 0.0):
+            raise InputError(
+                f"a pair weight is as low as {some.weights.min():g}; a certificate needs weights of 0 or more, as "
+                f"flows prove nothing about others."
+            )
+        parts.append(float(some.weights[y[some.first] != y[some.second]].sum()))
+    if not (np.all(np.isfinite(parts)) and np.all(np.isfinite(energy.unary))):
+        raise InputError("the unary or the energy of the labels is beyond float64; expected finite costs.")
+    return math.fsum(parts)
+
+
+def _energy_in_units(energy: Energy, y: Labels, unit: Unit) -> tuple[int, int]:
+    """The energy of the labels, constant excluded, and how many costs of the energy are not whole in units."""
+    prices, changes = unit.unary(energy.unary.reshape(-1))
+    total, rounded = exact_sum(prices[y]), int(np.count_nonzero(changes))
+    for some in all_pairs(energy.pairs):
+        weights, changes = unit.weights(some.weights)
+        total += exact_sum(weights[y[some.first] != y[some.second]])
+        rounded += int(np.count_nonzero(changes))
+    return total, rounded
