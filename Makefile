@@ -26,16 +26,20 @@ MADE := $(VENV)/.made-$(shell { pwd; $(if $(ASKED),,$(BIN)/python $(VERSION) ||)
 FLOW :=
 WARM :=
 
+# `make bench-exact EXACT='--cases photos-7 A2h --width 16' CURVES='--cases A2h'` does so too.
+EXACT :=
+CURVES :=
+
 # `make fuzz FUZZ_SECONDS=3600`: what was found goes on from build/fuzz/corpus.
 FUZZ_SECONDS ?= 600
 FUZZ_CXX := clang++
 
-.PHONY: help demo test soak bench ctest fuzz timing lint format wheel clean
+.PHONY: help demo test soak bench bench-exact ctest fuzz timing lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s%s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.with-report ## segment the packaged photo and write pictures into demo/
 	$(BIN)/dope demo
@@ -51,6 +55,11 @@ bench: $(VENV)/.with-bench ## measure speed beside PyMaxflow for half an hour, a
 	$(BIN)/python benchmarks/flow.py $(FLOW)
 	$(BIN)/python benchmarks/warm.py $(WARM)
 	$(BIN)/python benchmarks/flow.py --docs
+
+bench-exact: $(VENV)/.with-bench ## measure exact minima beside PyMaxflow for about an hour, into docs/exact_speed.md
+	$(BIN)/python benchmarks/exact.py $(EXACT)
+	$(BIN)/python benchmarks/exact.py --curves $(CURVES)
+	$(BIN)/python benchmarks/exact.py --docs
 
 ctest: $(VENV)/.tools ## run the C++ tests under the address and undefined-behaviour sanitizers
 	PATH="$$PWD/$(BIN):$$PATH" && \

@@ -177,25 +177,31 @@ class Brain:
     kernel: int
 
     def make(self, name: str, *, quick: bool) -> Instance:
-        with np.load(_scan()) as scan:
-            box = tuple(slice(n // 3, n // 3 + 16) for n in scan["t1"].shape) if quick else ...
-            features = (scan["t1"][box] / np.float32(255))[..., None]
-            probability = scan["prob_wm_u8"][box] / 255.0
-        with np.errstate(divide="ignore"):  # certain voxels have infinite odds, which the clip cuts off
-            odds = np.log(probability) - np.log1p(-probability)
-        unary = -np.rint(1000 * np.clip(odds, -6, 6))
+        scan, odds = white_matter(quick=quick)
+        features = (scan.astype(np.float32) / np.float32(255))[..., None]
         offsets = half_offsets(self.kernel, 3)
         beta = mean_contrast_beta(features, offsets)
-        return _instance(name, unary, features, offsets=offsets, lam=6000.0, beta=beta)
+        return _instance(name, -np.rint(1000 * odds), features, offsets=offsets, lam=6000.0, beta=beta)
 
 
-def _scan() -> Path:
+def white_matter(*, quick: bool) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float64]]:
+    """The T1 scan, and the log odds that a voxel is white matter, clipped to +-6."""
+    with np.load(data_file(SCAN)) as scan:
+        box = tuple(slice(n // 3, n // 3 + 16) for n in scan["t1"].shape) if quick else ...
+        picture, probability = scan["t1"][box], scan["prob_wm_u8"][box] / 255.0
+    with np.errstate(divide="ignore"):  # certain voxels have infinite odds, which the clip cuts off
+        odds = np.log(probability) - np.log1p(-probability)
+    return picture, np.clip(odds, -6, 6)
+
+
+def data_file(path: Path) -> Path:
+    """A file of the folder that DOPE_DATA names; MissingDataError where it is not there."""
     folder = os.environ.get("DOPE_DATA")
     if not folder:
-        raise MissingDataError(f"DOPE_DATA is not set; it names the folder that holds {SCAN.as_posix()}")
-    if not (Path(folder) / SCAN).exists():
-        raise MissingDataError(f"DOPE_DATA holds no {SCAN.as_posix()}")
-    return Path(folder) / SCAN
+        raise MissingDataError(f"DOPE_DATA is not set; it names the folder that holds {path.as_posix()}")
+    if not (Path(folder) / path).exists():
+        raise MissingDataError(f"DOPE_DATA holds no {path.as_posix()}")
+    return Path(folder) / path
 
 
 _CROSS = np.array([(0, 1), (1, 0)])

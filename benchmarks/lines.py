@@ -34,15 +34,24 @@ def now() -> str:
 
 
 def commit() -> str:
-    """The commit, marked when the sources differ from it."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
+    """The commit, marked when the sources differ from it; results, and the pages made of them, are no sources."""
+    head = _git("rev-parse", "--short=12", "HEAD")
+    changed = _git(
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ":/",
+        ":(top,exclude)benchmarks/results",
+        ":(top,exclude)docs",
     )
-    return described.stdout.strip() or "unknown"
+    return f"{head}-dirty" if head and changed else head or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    """What git answers; nothing where it cannot, as outside a checkout."""
+    done = subprocess.run(["git", *arguments], cwd=PROJECT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def machine() -> dict[str, Any]:

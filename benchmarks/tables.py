@@ -41,7 +41,7 @@ WARM_BAR = 5.0
 CHANGES = ("strip", "scattered", "seam", "shift")
 
 # Okabe and Ito, told apart by colour-blind readers too.
-_BLUE, _ORANGE, _GREY = "#0072b2", "#d55e00", "#8c8c8c"
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#8c8c8c"
 
 
 def newest(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -93,17 +93,20 @@ def _memory_ratio(records: list[Record]) -> float | None:
     return theirs / ours if ours and theirs else None
 
 
-def _verdict(ratio: float | None, bar: float | None) -> str:
+def verdict(ratio: float | None, bar: float | None) -> str:
+    """The bar, and whether it was met."""
     if bar is None:
         return "-"
     return f"{bar:g}" if ratio is None else f"{bar:g} {'met' if ratio >= bar else 'missed'}"
 
 
-def _number(value: float | None, form: str = ".0f") -> str:
+def number(value: float | None, form: str = ".0f") -> str:
+    """A number for a cell, "-" where there is none."""
     return "-" if value is None else format(value, form)
 
 
-def _markdown(head: list[str], rows: list[list[str]], *, left: int = 1) -> str:
+def markdown(head: list[str], rows: list[list[str]], *, left: int = 1) -> str:
+    """A table whose first `left` columns are words, the others numbers."""
     rule = "|---" * left + "|---:" * (len(head) - left) + "|"
     return "\n".join(["| " + " | ".join(head) + " |", rule, *("| " + " | ".join(row) + " |" for row in rows)])
 
@@ -113,7 +116,7 @@ def flow_table(records: Iterable[Record]) -> str:
     chosen = newest(records)
     head = ["case", "sites", "neighbours", "bits", "dope s", "PyMaxflow s", "times as fast", "least to most"]
     head += ["bar", "in user time", "bytes/site", "PyMaxflow bytes/site", "times less", "bar"]
-    table = _markdown(head, [_flow_row(case, found) for case, found in chosen.items()])
+    table = markdown(head, [_flow_row(case, found) for case, found in chosen.items()])
     others = _others(chosen)
     return "\n\n".join([table, *others, *_left_out(chosen)])
 
@@ -128,16 +131,16 @@ def _flow_row(case: str, records: list[Record]) -> list[str]:
         f"{records[0]['sites']:,}",
         str(records[0]["neighbours"]),
         str(ours[0]["bits"]) if ours else "-",
-        _number(min(map(seconds, ours), default=None), ".3f"),
-        _number(min(map(seconds, theirs), default=None), ".3f"),
+        number(min(map(seconds, ours), default=None), ".3f"),
+        number(min(map(seconds, theirs), default=None), ".3f"),
         f"**{middle:.1f}**" if middle else "-",
         f"{min(times):.1f} to {max(times):.1f}" if times else "-",
-        _verdict(middle, BARS.get(case)),
-        _number(user_ratio(records), ".1f"),
-        _number(_bytes_per_site(records, OURS)),
-        _number(_bytes_per_site(records, YARDSTICK)),
-        _number(memory, ".1f"),
-        _verdict(memory, MEMORY_BAR),
+        verdict(middle, BARS.get(case)),
+        number(user_ratio(records), ".1f"),
+        number(_bytes_per_site(records, OURS)),
+        number(_bytes_per_site(records, YARDSTICK)),
+        number(memory, ".1f"),
+        verdict(memory, MEMORY_BAR),
     ]
 
 
@@ -150,8 +153,8 @@ def _others(chosen: dict[str, list[Record]]) -> list[str]:
     for case, found in chosen.items():
         best = [min(map(seconds, _runs(found, name)), default=None) for name in (OURS, YARDSTICK, *names)]
         if any(best[2:]):
-            rows.append([case, *(_number(value, ".3f") for value in best)])
-    return [_markdown(["case, seconds", OURS, YARDSTICK, *names], rows)]
+            rows.append([case, *(number(value, ".3f") for value in best)])
+    return [markdown(["case, seconds", OURS, YARDSTICK, *names], rows)]
 
 
 def _left_out(chosen: dict[str, list[Record]]) -> list[str]:
@@ -168,11 +171,11 @@ def flow_summary(records: list[Record]) -> str:
         runs = _runs(records, solver)
         if runs:
             best = min(runs, key=seconds)
-            stages = " + ".join(_number(best[f"{stage}_seconds"], ".3f") for stage in ("build", "solve", "read"))
-            parts.append(f"{solver} {stages} s, {_number(best['bytes_per_site'])} bytes/site")
+            stages = " + ".join(number(best[f"{stage}_seconds"], ".3f") for stage in ("build", "solve", "read"))
+            parts.append(f"{solver} {stages} s, {number(best['bytes_per_site'])} bytes/site")
     times = ratios(records)
     if times:
-        user = _number(user_ratio(records), ".2f")
+        user = number(user_ratio(records), ".2f")
         parts.append(f"{median(times):.2f} times as fast ({min(times):.2f} to {max(times):.2f}; {user} in user time)")
     return f"{records[0]['case']}: " + "; ".join(parts)
 
@@ -187,7 +190,7 @@ def warm_table(records: Iterable[Record]) -> str:
             runs = [r for r in _runs(found, OURS) if r["change"] == change]
             if runs:
                 rows.append([case, change, *_warm_cells(change, runs, _runs(found, YARDSTICK))])
-    return _markdown(head, rows, left=2)
+    return markdown(head, rows, left=2)
 
 
 def _warm_cells(change: str, runs: list[Record], peers: list[Record]) -> list[str]:
@@ -205,10 +208,10 @@ def _warm_cells(change: str, runs: list[Record], peers: list[Record]) -> list[st
         f"{min(map(seconds, cold.values())):.3f}",
         f"**{median(alone):.1f}**",
         f"{min(alone):.1f} to {max(alone):.1f}",
-        _verdict(median(alone), bar),
+        verdict(median(alone), bar),
         f"{median(whole):.1f}",
-        _number(min(again, default=None), ".4f"),
-        _number(min(from_nothing, default=None), ".3f"),
+        number(min(again, default=None), ".4f"),
+        number(min(from_nothing, default=None), ".3f"),
     ]
 
 
@@ -251,7 +254,7 @@ def _draw_speed(axes: Axes, chosen: dict[str, list[Record]]) -> None:
     for place, (case, found) in enumerate(chosen.items()):
         times = ratios(found)
         middle = median(times)
-        axes.barh(place, middle, height=0.62, color=_BLUE, label="" if place else "median")
+        axes.barh(place, middle, height=0.62, color=BLUE, label="" if place else "median")
         axes.hlines(place, min(times), max(times), color="black", label="" if place else "least to most")
         if case in BARS:
             seen = axes.get_legend_handles_labels()[1]
@@ -265,9 +268,9 @@ def _draw_memory(axes: Axes, chosen: dict[str, list[Record]]) -> None:
     for place, found in enumerate(chosen.values()):
         memory = _memory_ratio(found)
         if memory is None:
-            _label(axes, "not measured", place, color=_GREY)
+            _label(axes, "not measured", place, color=GREY)
             continue
-        axes.barh(place, memory, height=0.62, color=_BLUE)
+        axes.barh(place, memory, height=0.62, color=BLUE)
         _mark(axes, MEMORY_BAR, place)
         _label(axes, f"{memory:.1f}", place)
     axes.margins(x=0.1)
@@ -280,7 +283,7 @@ def _label(axes: Axes, text: str, place: int, color: str = "white") -> None:
 
 
 def _mark(axes: Axes, value: float, place: int, label: str = "") -> None:
-    axes.vlines(value, place - 0.42, place + 0.42, color=_ORANGE, linewidth=2.5, label=label)
+    axes.vlines(value, place - 0.42, place + 0.42, color=ORANGE, linewidth=2.5, label=label)
 
 
 def write_docs(flow: list[Record], warm: list[Record]) -> None:
@@ -295,9 +298,9 @@ def page(text: str, flow: list[Record], warm: list[Record]) -> str:
     flow, warm = _full_size(flow), _full_size(warm)
     if flow:
         picture = f"![How many times as fast and as small as PyMaxflow](images/{FIGURE.name})"
-        text = _between(text, "flow", "\n\n".join([_measured(flow), flow_table(flow), picture]))
+        text = between(text, "flow", "\n\n".join([_measured(flow), flow_table(flow), picture]))
     if warm:
-        text = _between(text, "warm", "\n\n".join([_measured(warm), warm_table(warm)]))
+        text = between(text, "warm", "\n\n".join([_measured(warm), warm_table(warm)]))
     return text
 
 
@@ -317,7 +320,8 @@ def _measured(records: list[Record]) -> str:
     return f"Measured on {', '.join(parts)}."
 
 
-def _between(text: str, mark: str, content: str) -> str:
+def between(text: str, mark: str, content: str) -> str:
+    """The text with this content between two marks."""
     pattern = re.compile(f"(<!-- {mark} -->\n).*?(<!-- end of {mark} -->)", re.DOTALL)
     if not pattern.search(text):
         raise SystemExit(f"the page has no marks <!-- {mark} --> and <!-- end of {mark} -->")

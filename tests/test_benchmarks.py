@@ -176,3 +176,139 @@ def test_the_page_shows_the_lines_that_are_there(module):
     if not any(found.values()):
         pytest.skip("benchmarks/results has no lines yet: make bench")
     assert tables.page(text, found["flow"], found["warm"]) == text, "run: python benchmarks/flow.py --docs"
+
+
+EXACT_FIELDS = {
+    "case",
+    "shape",
+    "kernel",
+    "bits",
+    "scale",
+    "threads",
+    "seconds",
+    "peak_bytes",
+    "energy",
+    "date",
+    "commit",
+    "command",
+    "machine",
+}
+
+
+def test_exact_minima_agree_to_the_integer(run, brain, tmp_path):
+    pytest.importorskip("maxflow")
+    arguments = ["--quick", "--cases", "canyon-wren-7", "brain-3", "A2h", "--repeat", "1", "--blocks", "2", "8"]
+    done = run("exact.py", *arguments, DOPE_DATA=brain)
+    assert done.returncode == 0, done.stderr
+    found = lines_in(tmp_path)
+    solves = {case: [] for case in ("canyon-wren-7-quick", "brain-3-quick", "A2h-quick")}
+    for line in found:
+        assert all(line[name] is not None for name in EXACT_FIELDS)
+        assert line["solver"] == "PyMaxflow" or (line["rounds"] and line["stopped"] and line["split"])
+        assert str(FOLDER.parent) not in json.dumps(line) and str(tmp_path) not in json.dumps(line)
+        solves[line["case"]].append((line["solver"], line["threads"], line["blocks_asked"]))
+    in_turn, cut = [("dope", 2, None), ("PyMaxflow", 1, None)], [("dope", 2, 2), ("dope", 2, 8)]
+    assert list(solves.values()) == [[*in_turn, ("dope", 1, None), *cut], in_turn, [*in_turn, *cut]]
+    for case in solves:
+        assert len({line["energy"] for line in found if line["case"] == case}) == 1
+    again = run("exact.py", *arguments, DOPE_DATA=brain)
+    assert "all there" in again.stdout and lines_in(tmp_path) == found
+    shown = run("exact.py", "--table").stdout
+    assert "| brain-3-quick | 4,096 | 6 | 32 |" in shown and "| 10 photos, 7x7 | 32 | 1 |" in shown
+
+
+def test_exact_widths_and_curves(run, brain, module, tmp_path):
+    done = run("exact.py", "--quick", "--curves", "--cases", "brain-3", "--width", "16", DOPE_DATA=brain)
+    assert done.returncode == 0, done.stderr
+    lines, exact_tables = module("lines"), module("exact_tables")
+    found = lines.read(tmp_path / "curves.jsonl")
+    assert [(line["method"], line["bits"]) for line in found] == [("exact", 16), ("admm", 16), ("paper", 16)]
+    least = found[0]["energy"]
+    assert all(line["points"] and line["energy"] >= least for line in found)
+    exact_tables.curves_figure(found, tmp_path / "curves.svg")
+    assert "<svg" in (tmp_path / "curves.svg").read_text()
+
+
+def test_exact_says_what_is_missing(run):
+    done = run("exact.py", "--quick", "--cases", "brain-9", "pondering-heron-3")
+    assert done.returncode == 0, done.stderr
+    assert "brain-9-quick left out: DOPE_DATA" in done.stderr and "pondering-heron-3-quick left out" in done.stderr
+
+
+def test_exact_catches_wrong_answers(module):
+    exact = module("exact")
+    good = {"solver": "dope", "method": "exact", "exact": True, "energy": 12, "scale": 4.0, "stopped": "proved"}
+    exact.check(good | {"stated_energy": 3.0}, [12, 12], rounding_error=0.0)
+    exact.check(good | {"method": "admm", "exact": False, "energy": 13}, [12], rounding_error=0.0)
+    for wrong, word in [
+        ({"energy": 13}, "found the energy 13, another solver 12"),
+        ({"energy": 11}, "found the energy 11, another solver 12"),
+        ({"stated_energy": 3.25}, "the labels cost 3.0"),
+        ({"exact": False, "stopped": "round limit"}, "did not reach the minimum: round limit"),
+        ({"method": "admm", "exact": False, "energy": 11}, "found the energy 11"),
+    ]:
+        with pytest.raises(exact.WrongAnswerError, match=word):
+            exact.check(good | wrong, [12], rounding_error=0.0)
+
+
+@pytest.fixture
+def integers(module, tmp_path):
+    """A small case in integers, as dope counts it and as other solvers get it."""
+
+    def integers(name, width):
+        exact_cases, energies = module("exact_cases"), module("energies")
+        model = exact_cases.make(name, quick=True)
+        model.save(tmp_path, width)
+        return model.energy(), energies.Integers.load(tmp_path, mapped=True)
+
+    return integers
+
+
+@pytest.mark.parametrize("width", [None, 16])
+@pytest.mark.parametrize("name", ["canyon-wren-3", "A2h"])
+def test_integers_are_those_that_dope_counts_in(integers, name, width):
+    energy, counted = integers(name, width)
+    core = energy.pairs.native()
+    for m, offset in enumerate(counted.offsets):
+        assert offset == energy.pairs.offsets[m].tolist()
+        assert np.array_equal(counted.weights(m), np.rint(core.weights(m) * counted.scale))
+    assert np.array_equal(counted.prices(), np.rint(energy.unary.astype(float) * counted.scale))
+
+
+def test_energies_in_integers_are_those_of_the_definition(integers, module, monkeypatch):
+    energy, counted = integers("canyon-wren-3", 16)
+    labels = np.random.default_rng(0).random(counted.shape) < 0.5
+    expected = int(counted.prices()[labels].sum())
+    weights = [counted.weights(m) for m in range(len(counted.offsets))]
+    for p, q, m in site_pairs(counted.shape, energy.pairs.offsets):
+        expected += int(weights[m][p]) * (labels[p] != labels[q])
+    assert counted.energy(labels) == expected
+    monkeypatch.setattr(module("energies"), "_STRIP_SITES", 300)
+    assert counted.energy(labels) == expected
+
+
+def test_a_photo_is_cut_to_its_middle(module):
+    exact_cases = module("exact_cases")
+    height, width = exact_cases.middle((3391, 6028), exact_cases.MOST_PIXELS)
+    sides = height.stop - height.start, width.stop - width.start
+    assert math.prod(sides) <= exact_cases.MOST_PIXELS < (sides[0] + 1) * (sides[1] + 1)
+    assert abs(sides[1] / sides[0] - 6028 / 3391) < 2 / sides[0]
+    assert abs(height.start - (3391 - height.stop)) <= 1
+    assert exact_cases.middle((30, 40), 1200) == (slice(0, 30), slice(0, 40))
+
+
+def test_a_bar_is_met_when_every_case_meets_it(module):
+    group_verdict = module("exact_tables").group_verdict
+    assert group_verdict([5.0, 9.0], 5.0) == "5 met"
+    assert group_verdict([4.9, 9.0], 5.0) == "5 missed, met by 1 of 2"
+    assert group_verdict([4.9], 5.0) == "5 missed"
+    assert group_verdict([], 5.0) == "5"
+
+
+def test_the_page_of_exact_minima_shows_the_lines_that_are_there(module):
+    lines, exact_tables = module("lines"), module("exact_tables")
+    found, curves = (lines.read(lines.RESULTS / f"{name}.jsonl") for name in ("exact", "curves"))
+    text = exact_tables.PAGE.read_text(encoding="utf-8")
+    if not found and not curves:
+        pytest.skip("benchmarks/results has no lines yet: make bench-exact")
+    assert exact_tables.page(text, found, curves) == text, "run: python benchmarks/exact.py --docs"
