@@ -271,6 +271,7 @@ class Blocks {
 
     // Makes two groups one, named by the lower of their names; it has to be solved.
     void merge(std::size_t g, std::size_t h) {
+        only_pushed_ = false;
         if (g > h) std::swap(g, h);
         open_walls(g, h);
         open_walls(h, g);
@@ -285,6 +286,7 @@ class Blocks {
     // Finds, for all sites that reach no sink inside their block, how many walls lie on the way to
     // one.
     void measure() {
+        only_pushed_ = false;
         distance_.assign(static_cast<std::size_t>(network_.sites()), kUnreachable);
         std::vector<Site> queue;
         std::vector<Site> next;
@@ -332,21 +334,28 @@ class Blocks {
         }
     }
 
-    // All flow over walls, also over those taken away since.
+    // All flow over walls, also over those taken away since, in the order of the sites.
     std::vector<WallFlow> flows() const {
         std::vector<WallFlow> found;
-        for (std::size_t k = 0; k < blocks_.size(); ++k) {
-            network_.for_each_crossing(
-                k, [](Site) { return true; },
-                [&](Site v, Arc m) {
-                    const Site u = network_.head(v, m);
-                    if (u < v) return;
-                    const std::int64_t forth = network_.residual(v, m);
-                    const std::int64_t back = network_.residual(u, network_.opposite(v, m));
-                    if (forth == back) return;
-                    found.push_back({network_.callers(v), network_.callers(u), (back - forth) / 2});
-                });
+        const auto look = [&](Site v, Arc m) {
+            const Site u = network_.head(v, m);
+            const std::int64_t forth = network_.residual(v, m);
+            const std::int64_t back = network_.residual(u, network_.opposite(v, m));
+            if (u < v || forth == back) return;
+            found.push_back({network_.callers(v), network_.callers(u), (back - forth) / 2});
+        };
+        if (only_pushed_) {
+            for (const auto& [key, pace] : paces_) {
+                look(static_cast<Site>(key >> 32), static_cast<Arc>(key & 0xFFFFFFFF));
+            }
+        } else {
+            for (std::size_t k = 0; k < blocks_.size(); ++k) {
+                network_.for_each_crossing(k, [](Site) { return true; }, look);
+            }
         }
+        std::sort(found.begin(), found.end(), [](const WallFlow& a, const WallFlow& b) {
+            return std::pair(a.first, a.second) < std::pair(b.first, b.second);
+        });
         return found;
     }
 
@@ -360,7 +369,9 @@ class Blocks {
             if (network_.head(v, m) != u) continue;
             const std::int64_t forth = network_.residual(v, m);
             const std::int64_t back = network_.residual(u, network_.opposite(v, m));
+            // From no flow at all: then the clamp is the weight, either way.
             move(v, m, static_cast<Excess>(std::clamp(flow.amount, -back, forth)));
+            pace_of(v, m, v < u);
         }
     }
 
@@ -429,19 +440,25 @@ class Blocks {
         blocks_[network_.block_of(u)].shifts.push_back({u, amount});
     }
 
-    std::int64_t push_over(Conflict conflict) {
+    // The pace of an arc that flow is pushed over in this direction.
+    Pace pace_of(Site v, Arc m, bool forth) {
         constexpr float kFirst = 0.5F;
         constexpr float kFaster = 1.3F;
         constexpr float kSlower = 0.5F;
-        const auto [v, m] = conflict;
         const Site u = network_.head(v, m);
-        const bool forth = v < u;
-        const auto key = static_cast<std::uint64_t>(forth ? v : u) << 32 |
-                         static_cast<std::uint32_t>(forth ? m : network_.opposite(v, m));
+        const auto key = static_cast<std::uint64_t>(v < u ? v : u) << 32 |
+                         static_cast<std::uint32_t>(v < u ? m : network_.opposite(v, m));
         const auto [found, fresh] = paces_.try_emplace(key, Pace{kFirst, forth});
         Pace& pace = found->second;
         if (!fresh) pace.step *= pace.forth == forth ? kFaster : kSlower;
         pace.forth = forth;
+        return pace;
+    }
+
+    std::int64_t push_over(Conflict conflict) {
+        const auto [v, m] = conflict;
+        const Site u = network_.head(v, m);
+        const Pace pace = pace_of(v, m, v < u);
         const std::int64_t residual = network_.residual(v, m);
         const std::int64_t weight = (residual + network_.residual(u, network_.opposite(v, m))) / 2;
         const double wish = static_cast<double>(pace.step) * static_cast<double>(weight);
@@ -500,6 +517,7 @@ class Blocks {
     std::vector<std::size_t> group_;  // of each block
     std::vector<Block> blocks_;
     std::unordered_map<std::uint64_t, Pace> paces_;  // of the arcs that were in conflict
+    bool only_pushed_ = true;  // flow over walls was: all such arcs have a pace
     std::vector<bool> marked_;
     bool certified_ = false;
     std::vector<std::int32_t> distance_;

@@ -106,6 +106,12 @@ class Partition:
             blocks.append(Block(where, np.searchsorted(where, core)))
         return cls((pairs.sites,), tuple(blocks), counts)
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether some site is in several blocks."""
+        counts = self.counts if isinstance(self.counts, tuple) else (self.counts,)
+        return any(bool((count != 1).any()) for count in counts)
+
     def shifted(self) -> Partition:
         """A grid's blocks without overlap, cut in the middle of these ones: where these have seams, those have none."""
         assert self.cuts is not None

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Labels, Reals, Sites
+from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.partition import Partition
@@ -188,6 +189,9 @@ class Step:
     shares, multipliers, penalty : terms of the augmented Lagrangian, sum_k of E_k(y_k, y), of mu a_k'(y_k - S_k y)
         and of mu/2 |y_k - S_k y|^2, with y of this round and a_k of the round before.
     exact, rounding_error : whether the labels are a minimum of the integer energy, and what rounding can cost.
+    certificate : what proves the bound; dropped from the trace.
+    groups : how many blocks or unions of blocks there are.
+    kept : what the method would like to find again when it is started from this step; dropped from the trace.
     stopped : why the method ends here, None while it goes on.
     """
 
@@ -208,6 +212,9 @@ class Step:
     rounding_error: float = 0.0
     stopped: str | None = None
     sweep: int = 0
+    groups: int | None = None
+    certificate: Certificate | None = field(default=None, repr=False)
+    kept: object | None = field(default=None, repr=False)
 
     @property
     def lagrangian(self) -> float | None:
@@ -218,6 +225,15 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
+class Start:
+    """Where to begin: the labels of an earlier result, what proved its bound, and what its method kept."""
+
+    labels: Labels
+    certificate: Certificate | None = None
+    kept: object | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """What a method works on."""
 
@@ -225,6 +241,7 @@ class Problem:
     partition: Partition
     solver: BlockSolver
     executor: Executor
+    start: Start | None = None
 
 
 class Method(Protocol):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,11 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.arrays import Index, Labels
+from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
+from dope.methods.kept import Kept
 from dope.pairs import GridPairs
 from dope.partition import Partition
 from dope.protocols import Crew, FlowSolver, Problem, Step
@@ -68,12 +70,10 @@ class Exact:
     def steps(self, problem: Problem) -> Generator[Step, None, None]:
         """One Step per round."""
         begun = time.perf_counter()
-        run = _Run(problem, _opened(problem))
-        number = len(problem.partition.blocks)
-        with problem.executor.gather([_BlockRecipe(run.shared, k) for k in range(number)]) as crew:
-            run.open(crew)
+        run = _Run.of(problem)
+        with run.gathered() as crew:
+            groups: Iterable[int] = run.open(crew)
             proved = run.bracket(crew) if self.bracket else None
-            groups: Iterable[int] = range(number)
             rounds = _rounds(problem.energy, self.rounds)
             done = 0
             while True:
@@ -81,8 +81,13 @@ class Exact:
                 done += 1
                 certified = run.certified(crew)
                 stopped = self._reason(run, certified)
-                yield run.step(done, proved, certified, stopped, time.perf_counter() - begun)
+                try:
+                    yield run.step(done, proved, certified, stopped, time.perf_counter() - begun)
+                except GeneratorExit:  # whoever reads the steps leaves here
+                    run.keep()
+                    raise
                 if stopped:
+                    run.keep()
                     return
                 groups = run.next_groups(crew, push=done <= rounds, merge=self.merge)
 
@@ -102,15 +107,16 @@ def _rounds(energy: Energy, rounds: int | None) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """What all blocks of a run work on: one residual graph in the core."""
+    """What all blocks of a run work on: one residual graph in the core, and the unary that it has so far."""
 
     energy: Energy
     partition: Partition
     fixed: FixedPoint
     flow: _core.BlockFlow
+    priced: Energy | None = None
 
 
-def _opened(problem: Problem) -> _Shared:
+def _checked(problem: Problem) -> FixedPoint:
     energy, partition, solver = problem.energy, problem.partition, problem.solver
     if energy.pairs.lowest < 0:
         raise InputError(
@@ -119,23 +125,32 @@ def _opened(problem: Problem) -> _Shared:
         )
     if not isinstance(solver, FlowSolver):
         raise InputError(f"the solver is {solver!r}; Exact() counts flows and needs MaxFlow(), or None.")
-    counts = partition.counts if isinstance(partition.counts, tuple) else (partition.counts,)
-    if any((count != 1).any() for count in counts):
+    if partition.overlaps:
         raise InputError("the blocks overlap; Exact() needs blocks without overlap. Leave overlap out.")
-    fixed = FixedPoint.of(energy, solver.bits)
-    pairs = energy.pairs
-    if isinstance(pairs, GridPairs):
-        assert partition.cuts is not None
-        flow = _core.BlockFlow.grid(pairs.native(), fixed.scale, fixed.bits, partition.cuts)
-    else:
-        members = np.empty(pairs.sites, dtype=np.int32)
-        for k, block in enumerate(partition.blocks):
-            members[block.where] = k
+    return FixedPoint.of(energy, solver.bits)
+
+
+def _new_flow(problem: Problem, fixed: FixedPoint) -> _core.BlockFlow:
+    pairs, partition = problem.energy.pairs, problem.partition
+    try:
+        if isinstance(pairs, GridPairs):
+            assert partition.cuts is not None
+            return _core.BlockFlow.grid(pairs.native(), fixed.scale, fixed.bits, partition.cuts)
         edges = np.stack([pairs.first, pairs.second], axis=1)
-        flow = _core.BlockFlow.graph(
-            pairs.sites, edges, pairs.weights, fixed.scale, fixed.bits, members, len(partition.blocks)
+        number = len(partition.blocks)
+        return _core.BlockFlow.graph(
+            pairs.sites, edges, pairs.weights, fixed.scale, fixed.bits, _members(partition), number
         )
-    return _Shared(energy, partition, fixed, flow)
+    except ValueError as error:  # what the core refuses is the caller's input, and its words say why
+        raise InputError(str(error)) from error
+
+
+def _members(partition: Partition) -> npt.NDArray[np.int32]:
+    """The block of every site of a graph."""
+    members = np.empty(partition.shape, dtype=np.int32)
+    for k, block in enumerate(partition.blocks):
+        members[block.where] = k
+    return members
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +181,17 @@ class _Block:
         for part in range(self._k, self._flow.parts, self._flow.blocks):
             self._flow.join(part)
 
-    def _open(self) -> None:
+    def _wall_in(self) -> None:
         self._flow.wall_in(self._k)
-        self._flow.price(self._k, _flat(self._shared.energy.unary[self._where]))
+
+    def _price(self) -> None:
+        before = self._shared.priced
+        self._flow.price(
+            self._k, self._unary(self._shared.energy), None if before is None else self._unary(before)
+        )
+
+    def _unary(self, energy: Energy) -> npt.NDArray[np.float64]:
+        return np.ascontiguousarray(energy.unary[self._where], dtype=np.float64).ravel()
 
     def _solve(self) -> list[_Solved]:
         self._flow.solve(self._k)
@@ -196,10 +219,6 @@ class _Block:
         return self._shared.partition.blocks[self._k].where
 
 
-def _flat(unary: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    return np.ascontiguousarray(unary, dtype=np.float64).ravel()
-
-
 @dataclass(frozen=True, eq=False)
 class _Solved:
     """A block after its group was solved: its bound in units of 1 / scale, and its labels."""
@@ -209,26 +228,38 @@ class _Solved:
     labels: Labels
 
 
-@dataclass(eq=False)
 class _Run:
     """The coordinator's side: what is known of every block, and what to do next."""
 
-    problem: Problem
-    shared: _Shared
-    labels: Labels = field(init=False)
-    bounds: list[int] = field(init=False)
-    gaps: list[int] = field(init=False)
-    conflicts: list[int] = field(init=False)
-    apart: list[int] = field(init=False)
-    best_bound: int | None = None
-    stale: set[int] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, problem: Problem, shared: _Shared) -> None:
+        self.problem, self.shared = problem, shared
+        self._kept = Kept(shared.partition, shared.fixed)
         number = self._number
-        self.labels = np.zeros(self.problem.energy.shape, dtype=np.bool_)
-        self.bounds, self.gaps, self.conflicts, self.apart = ([0] * number for _ in range(4))
-        self.stale = set()
-        self._neighbors = [self.shared.flow.neighbors(k) for k in range(number)]
+        self.labels: Labels = np.zeros(problem.energy.shape, dtype=np.bool_)
+        self._bounds, self._gaps, self._conflicts, self._apart = ([0] * number for _ in range(4))
+        self._stale: set[int] = set()  # blocks whose seams have to be looked at again
+        self._neighbors = [shared.flow.neighbors(k) for k in range(number)]
+        self._best: int | None = None
+        self._certificate: Certificate | None = None
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Run:
+        """New, or going on from the flow that an earlier result kept, if its pairs and blocks were the same."""
+        fixed = _checked(problem)
+        kept = problem.start.kept if problem.start is not None else None
+        if isinstance(kept, Kept) and kept.fits(problem.energy, problem.partition, fixed):
+            before, flow = kept.taken()
+            if flow is not None:
+                return cls(problem, _Shared(problem.energy, problem.partition, fixed, flow, before))
+        return cls(problem, _Shared(problem.energy, problem.partition, fixed, _new_flow(problem, fixed)))
+
+    def keep(self) -> None:
+        """Leave the flow to a later run."""
+        self._kept.put(self.shared.energy, self.shared.flow)
+
+    def gathered(self) -> Crew:
+        recipes = [_BlockRecipe(self.shared, k) for k in range(self._number)]
+        return self.problem.executor.gather(recipes)
 
     @property
     def _number(self) -> int:
@@ -236,19 +267,34 @@ class _Run:
 
     @property
     def bound(self) -> int:
-        return sum(self.bounds)
+        return sum(self._bounds)
 
     @property
     def gap(self) -> int:
-        return sum(self.gaps)
+        return sum(self._gaps)
 
-    def open(self, crew: Crew) -> None:
-        """Capacities, walls and unaries."""
-        flow = self.shared.flow
-        self._ask(crew, "fill", range(self._number))
-        self._ask(crew, "join", range(self._number))
-        flow.finish()
-        self._ask(crew, "open", range(self._number))
+    def open(self, crew: Crew) -> list[int]:
+        """Capacities, walls, unaries, and flows of an earlier result; which groups are to be solved: all."""
+        flow, everyone = self.shared.flow, range(self._number)
+        if self.shared.priced is None:
+            self._ask(crew, "fill", everyone)
+            self._ask(crew, "join", everyone)
+            flow.finish()
+            self._ask(crew, "wall_in", everyone)
+            self._impose()
+        self._ask(crew, "price", everyone)
+        return sorted({flow.group(k) for k in everyone})
+
+    def _impose(self) -> None:
+        """Begin with the flows of an earlier result, as far as they fit: another lam, other blocks, other pixels."""
+        start = self.problem.start
+        earlier = None if start is None else start.certificate
+        if earlier is None or start is None or start.labels.shape != self.problem.energy.shape:
+            return
+        if (earlier.cuts is None) != (self.problem.partition.cuts is None):
+            return
+        amount = np.clip(np.rint(earlier.flow * (self.shared.fixed.scale / earlier.scale)), -(2.0**50), 2.0**50)
+        self.shared.flow.impose(earlier.first, earlier.second, amount.astype(np.int64), self.labels.size)
 
     def bracket(self, crew: Crew) -> float:
         """The fraction of sites that are proved whatever the other blocks do."""
@@ -257,9 +303,9 @@ class _Run:
     def solve(self, crew: Crew, groups: Iterable[int], task: str = "solve") -> None:
         for solved in self._ask(crew, task, groups).values():
             for one in solved:
-                self.bounds[one.k] = one.bound
+                self._bounds[one.k] = one.bound
                 self._keep_labels(one.k, one.labels)
-                self.stale.update([one.k, *self._neighbors[one.k]])
+                self._stale.update([one.k, *self._neighbors[one.k]])
 
     def _keep_labels(self, k: int, labels: Labels) -> None:
         where = self.problem.partition.blocks[k].where
@@ -267,17 +313,18 @@ class _Run:
 
     def certified(self, crew: Crew) -> bool:
         """Look at the seams of what was solved; whether the labels are the minimum now."""
-        for k, (gap, conflicts, apart) in self._ask(crew, "survey", sorted(self.stale)).items():
-            self.gaps[k], self.conflicts[k], self.apart[k] = gap, conflicts, apart
-        self.stale.clear()
-        bound = self.bound
-        self.best_bound = bound if self.best_bound is None else max(bound, self.best_bound)
-        if any(self.conflicts) or not self.shared.flow.certify():
+        for k, (gap, conflicts, apart) in self._ask(crew, "survey", sorted(self._stale)).items():
+            self._gaps[k], self._conflicts[k], self._apart[k] = gap, conflicts, apart
+        self._stale.clear()
+        if self._best is None or self.bound > self._best:
+            self._best = self.bound
+            self._certificate = self._proof()
+        if any(self._conflicts) or not self.shared.flow.certify():
             return False
         if self.gap:  # over free sites only: they take the label that reaches them
             for k, labels in self._ask(crew, "labels", range(self._number)).items():
                 self._keep_labels(k, labels)
-            self.gaps, self.apart = [0] * self._number, [0] * self._number
+            self._gaps, self._apart = [0] * self._number, [0] * self._number
         return True
 
     def next_groups(self, crew: Crew, *, push: bool, merge: bool) -> list[int]:
@@ -309,20 +356,40 @@ class _Run:
             sizes[self.shared.flow.group(k)] += self.labels[block.where].size
         return sizes
 
+    def _proof(self) -> Certificate | None:
+        """What proves the bound of this round; None where its numbers exceed 63 bits."""
+        if max(map(abs, self._bounds)) >= 1 << 63:
+            return None
+        partition, fixed = self.problem.partition, self.shared.fixed
+        first, second, flow = self.shared.flow.flows()
+        return Certificate(
+            scale=fixed.scale,
+            cuts=partition.cuts,
+            members=None if partition.cuts is not None else _members(partition),
+            first=first,
+            second=second,
+            flow=flow,
+            bounds=np.array(self._bounds, dtype=np.int64),
+            rounding_error=fixed.error,
+        )
+
     def step(self, number: int, proved: float | None, certified: bool, stopped: str | None, seconds: float) -> Step:
-        scale, constant = self.shared.fixed.scale, self.problem.energy.constant
-        assert self.best_bound is not None
+        scale, constant, shared = self.shared.fixed.scale, self.problem.energy.constant, self.shared
+        assert self._best is not None
         return Step(
             round=number,
             energy=constant + (self.bound + self.gap) / scale,
             labels=self.labels.copy(),
-            disagreeing=sum(self.apart),
+            disagreeing=sum(self._apart),
             seconds=seconds,
-            lower_bound=constant + self.best_bound / scale,
+            lower_bound=constant + self._best / scale,
             proved=1.0 if certified else proved,
             exact=certified,
-            rounding_error=self.shared.fixed.error,
+            rounding_error=shared.fixed.error,
             stopped=stopped,
+            groups=len({shared.flow.group(k) for k in range(self._number)}),
+            certificate=self._certificate,
+            kept=self._kept,
         )
 
     def _ask(self, crew: Crew, task: str, blocks: Iterable[int]) -> dict[int, Any]:

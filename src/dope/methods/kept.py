@@ -1,0 +1,108 @@
+"""Flows that outlive their run, so that a later one can go on from them.
+
+They only save time, and are large: those of the last results stay, up to MOST_BYTES together, and none is pickled.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from threading import Lock
+
+import numpy as np
+
+from dope import _core
+from dope.energy import Energy
+from dope.fixed_point import FixedPoint
+from dope.pairs import GridPairs, Pairs
+from dope.partition import Partition
+
+MOST_BYTES = 2 << 30
+
+# Those that hold a flow, the longest unused first; they live as long as somebody else holds them.
+_holding: OrderedDict[int, weakref.ref[Kept]] = OrderedDict()
+_lock = Lock()
+
+
+class Kept:
+    """A flow that nobody is at work with, and the energy whose unary it has; or nothing any more."""
+
+    def __init__(self, partition: Partition, fixed: FixedPoint) -> None:
+        self._partition, self._fixed = partition, fixed
+        self._energy: Energy | None = None
+        self._flow: _core.BlockFlow | None = None
+
+    def put(self, energy: Energy, flow: _core.BlockFlow) -> None:
+        with _lock:
+            self._energy, self._flow = energy, flow
+            _holding.pop(id(self), None)
+            _holding[id(self)] = weakref.ref(self)
+            while sum(one.bytes for ref in _holding.values() if (one := ref()) is not None) > MOST_BYTES:
+                _, longest = _holding.popitem(last=False)
+                if (one := longest()) is not None:
+                    one._forget()
+
+    def taken(self) -> tuple[Energy | None, _core.BlockFlow | None]:
+        """What is kept, which belongs to the caller now; nothing where another run was faster, or memory scarce."""
+        with _lock:
+            energy, flow = self._energy, self._flow
+            self._forget()
+            _holding.pop(id(self), None)
+            return energy, flow
+
+    def fits(self, energy: Energy, partition: Partition, fixed: FixedPoint) -> bool:
+        """Whether this flow is of these pairs, cut and counted in the same way."""
+        before = self._energy
+        if before is None or fixed != self._fixed or not _same_blocks(partition, self._partition):
+            return False
+        return _same_pairs(before.pairs, energy.pairs)
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self._flow is None else self._flow.bytes
+
+    def _forget(self) -> None:
+        self._energy = self._flow = None
+
+    def __del__(self) -> None:
+        _holding.pop(id(self), None)
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[Partition, FixedPoint]]:
+        return Kept, (self._partition, self._fixed)
+
+
+def _same_blocks(one: Partition, other: Partition) -> bool:
+    if one is other or (one.shape == other.shape and one.cuts is not None and one.cuts == other.cuts):
+        return True
+    if one.cuts is not None or other.cuts is not None or len(one.blocks) != len(other.blocks):
+        return False
+    return all(np.array_equal(a.where, b.where) for a, b in zip(one.blocks, other.blocks, strict=True))
+
+
+def _same_pairs(one: Pairs, other: Pairs) -> bool:
+    if one is other:
+        return True
+    if not isinstance(one, GridPairs) or not isinstance(other, GridPairs):
+        return (
+            not isinstance(one, GridPairs)
+            and not isinstance(other, GridPairs)
+            and one.sites == other.sites
+            and all(np.array_equal(a, b) for a, b in zip(one.edges(), other.edges(), strict=True))
+        )
+    return (
+        one.shape == other.shape
+        and one.beta == other.beta
+        and np.array_equal(one.offsets, other.offsets)
+        and np.array_equal(one.factors, other.factors)
+        and _same_arrays((one.features,), (other.features,))
+        and _same_arrays(one.fields, other.fields)
+        and _same_arrays(one.counts, other.counts)
+    )
+
+
+def _same_arrays(one: object, other: object) -> bool:
+    ones, others = one or (), other or ()
+    assert isinstance(ones, tuple) and isinstance(others, tuple)
+    if len(ones) != len(others):
+        return False
+    return all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in zip(ones, others))
