@@ -210,7 +210,7 @@ def _array(name: str, content: bytes, dimensions: int) -> npt.NDArray[Any]:
     if dtype != expected or len(shape) != dimensions:
         raise ValueError(f"{name} has dtype {dtype} and shape {shape}, not {expected} in {dimensions} dimensions")
     start, needed = stream.tell(), math.prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0 or len(content) - start != needed:
+    if len(content) - start != needed:
         raise ValueError(f"{name} has shape {shape} but {len(content) - start} bytes")
     return np.frombuffer(content, dtype, offset=start).reshape(shape).copy()
 
