@@ -236,6 +236,34 @@ def test_weights_of_an_image_may_differ_from_the_cores_in_the_last_bit():
     assert not verify(energy, minimizer.labels(), replace(whole, bounds=whole.bounds + energy.pairs.number * 2))
 
 
+@pytest.mark.parametrize("bits", [None, 32, 64])
+@pytest.mark.parametrize("image", [False, True])
+def test_the_flow_of_the_whole_over_a_seam_makes_its_blocks_exact(image, bits):
+    """Solved as a whole, what flows over a face proves the minimum by blocks: all of it as the core counts."""
+    rng = np.random.default_rng(11)
+    picture = {"features": rng.normal(0, 1, (30, 40)), "kernel": 5} if image else {}
+    energy = Energy.grid(rng.normal(0, 1, (30, 40)) if image else rng.integers(-9, 10, (30, 40)), lam=3.0, **picture)
+    minimizer = MaxFlow(bits=bits).prepare(energy)
+    labels = minimizer.minimize(energy.unary).labels
+    face = minimizer.crossings(1, 17)
+    flow = (face.downward - face.upward) // 2
+    unary = energy.unary.ravel().astype(float)
+    np.add.at(unary, face.below, flow / face.scale)
+    np.subtract.at(unary, face.above, flow / face.scale)
+    partition = Partition.at(energy.shape, [[], [17]])
+    bounds = []
+    for k, block in enumerate(partition.blocks):
+        part = MaxFlow(bits=bits).prepare(energy.share(partition, k).energy)
+        bounds.append(round(part.minimize(unary.reshape(energy.shape)[block.where]).bound * face.scale))
+        assert part.scale == face.scale
+    certificate = Certificate(
+        face.scale, partition.cuts, None, face.below, face.above, flow, np.array(bounds), minimizer.rounding_error
+    )
+    verdict = verify(energy, labels, certificate)
+    assert verdict.valid and verdict.exact and flow.any(), verdict.reason
+    assert verdict.gap <= minimizer.rounding_error
+
+
 def test_shares_with_divided_weights_are_energies_too():
     rng = np.random.default_rng(8)
     energy = Energy.grid(rng.normal(0, 1, (9, 8)), lam=0.7, features=rng.normal(0, 1, (9, 8)), kernel=5)
@@ -492,20 +520,34 @@ def test_a_large_rounding_error_makes_nothing_exact_or_higher():
     assert one == other and one.valid and not one.exact
 
 
+def test_bounds_may_be_above_by_a_unit_for_every_rounded_cost():
+    energy, certificate = rounded()
+    costs = 12 + Energy.grid(np.zeros((4, 3))).pairs.number
+    for more, valid in ((costs, True), (costs + 1, False)):
+        claim = replace(certificate, bounds=certificate.bounds + np.array([0, more]), rounding_error=1.0)
+        verdict = verify(energy, np.zeros((4, 6)), claim)
+        assert verdict.valid == valid and (valid or f"no more than {costs} above" in verdict.reason), verdict.reason
+        assert not valid or verdict == verify(energy, np.zeros((4, 6)), certificate)
+
+
+def test_labels_are_exact_within_a_unit_for_every_rounded_cost():
+    """One of the three costs is rounded: labels one unit above the bound cannot be told from a minimum, two can."""
+    energy = Energy.grid([-1.0, 1.0], lam=0.4)
+    whole = Certificate(1.0, ((),), None, NONE, NONE, NONE, np.array([-1]), rounding_error=1.0)
+    verdicts = [verify(energy, labels, whole) for labels in ([1, 0], [0, 0], [0, 1])]
+    assert all(verdict.lower_bound == -1.4 for verdict in verdicts)
+    assert [verdict.exact for verdict in verdicts] == [True, True, False]
+
+
 def test_flows_a_unit_beyond_a_rounded_weight_pass_and_are_paid_for():
-    energy, _ = rounded()
-    first, second, weights = energy.pairs.edges()
-    block = holders(BLOCKS)
-    crossing = block[first] != block[second]
-    ends, most = (first[crossing], second[crossing]), np.rint(weights[crossing] * 256).astype(np.int64)
-    for more, valid in ((1, True), (2, False)):
-        verdict = verify(energy, np.zeros((4, 6)), certified(energy, BLOCKS, (*ends, most + more), scale=256.0))
-        assert verdict.valid == valid, verdict.reason
-    over = certified(energy, BLOCKS, (*ends, most + 1), scale=256.0)
-    paid = verify(energy, np.zeros((4, 6)), over)
-    beyond = (most + 1 - weights[crossing] * 256).sum()
-    assert paid.lower_bound * 256 < over.bounds.sum() - beyond
-    assert paid.lower_bound <= energy(MaxFlow(bits=64).prepare(energy).minimize(energy.unary).labels)
+    """A weight of 0.4 and a flow of 1 prove 0 where -0.6 is the minimum, but for the 0.6 that the flow is beyond."""
+    energy = Energy.grid([-1.0, 1.0], lam=0.4)
+    ends = np.array([0]), np.array([1])
+    over = Certificate(1.0, ((1,),), None, *ends, np.array([1]), np.array([0, 0]), rounding_error=1.0)
+    verdict = verify(energy, [1, 0], over)
+    assert verdict.valid and verdict.lower_bound == verdict.energy == -0.6
+    assert "rounding error" in verify(energy, [1, 0], replace(over, rounding_error=0.5)).reason
+    assert "2 units, more than its weight of 0" in verify(energy, [1, 0], replace(over, flow=np.array([2]))).reason
 
 
 @pytest.mark.parametrize(

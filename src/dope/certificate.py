@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 import struct
-import zipfile
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Sites
 from dope.errors import InputError
+
+if TYPE_CHECKING:
+    import zipfile
 
 # What a file holds: a grid's blocks are told by the places of its cuts, axis after axis, a graph's by its members.
 VERSION = 1
@@ -34,9 +35,8 @@ _OF_GRID = {**_ALWAYS, "cuts": 1, "cuts_per_axis": 1}
 _OF_GRAPH = {**_ALWAYS, "members": 1}
 _REAL = ("scale", "rounding_error")
 
-# What zipfile and NumPy's reader of headers raise for bytes that are no such file.
+# What zipfile, beside its BadZipFile, and NumPy's reader of headers raise for bytes that are no such file.
 _MALFORMED = (
-    zipfile.BadZipFile,
     ValueError,
     EOFError,
     KeyError,
@@ -100,8 +100,10 @@ class Certificate:
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write it as an .npz file, as a whole or not at all: readers see the old file or the new one."""
+        import zipfile  # here and below: `import dope` does not wait for it
+
         path = Path(file)
-        temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+        temporary = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
         try:
             stream = temporary.open("xb")
         except OSError as error:
@@ -122,13 +124,15 @@ class Certificate:
     @classmethod
     def load(cls, file: str | os.PathLike[str]) -> Certificate:
         """Read what `save` wrote. Nothing in the file is run, and no more is read than the file is long."""
+        import zipfile
+
         path = Path(file)
         try:
             with zipfile.ZipFile(path) as archive:
                 arrays = _read(archive)
         except OSError as error:
             raise InputError(f"cannot read {path}: {_reason(error)}") from error
-        except _MALFORMED as error:
+        except (zipfile.BadZipFile, *_MALFORMED) as error:
             raise InputError(
                 f"{path} is no certificate: {error}; expected a file that Certificate.save wrote"
             ) from error
@@ -186,7 +190,8 @@ def _read(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[Any]]:
     expected = _OF_GRAPH if "members" in infos else _OF_GRID
     if len(archive.infolist()) != len(expected) or set(infos) != set(expected):
         raise ValueError(f"it holds {', '.join(sorted(infos))[:200] or 'nothing'}, not {', '.join(sorted(expected))}")
-    if any(info.compress_type != zipfile.ZIP_STORED for info in infos.values()):
+    # 0 is "stored", as save writes them.
+    if any(info.compress_type != 0 for info in infos.values()):
         raise ValueError("its parts are compressed, and so could be of any length")
     arrays = {name: _array(name, archive.read(infos[name]), expected[name]) for name in expected}
     if arrays["version"] != VERSION:
@@ -205,7 +210,7 @@ def _array(name: str, content: bytes, dimensions: int) -> npt.NDArray[Any]:
     if dtype != expected or len(shape) != dimensions:
         raise ValueError(f"{name} has dtype {dtype} and shape {shape}, not {expected} in {dimensions} dimensions")
     start, needed = stream.tell(), math.prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0 or len(content) - start != needed:
+    if len(content) - start != needed:
         raise ValueError(f"{name} has shape {shape} but {len(content) - start} bytes")
     return np.frombuffer(content, dtype, offset=start).reshape(shape).copy()
 
