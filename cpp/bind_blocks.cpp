@@ -31,8 +31,7 @@ auto for_block(Work work) {
 }
 
 template <class Work>
-nb::object bool_array(BlockFlow& self, std::size_t k, Work&& work) {
-    const auto sites = self.sites(k);
+nb::object bool_array(std::size_t sites, Work&& work) {
     auto out = std::make_unique<bool[]>(sites);
     at_work([&](const Poll& poll) { work(out.get(), poll); });
     return nb::cast(array_owning(std::move(out), {static_cast<Index>(sites)}));
@@ -174,22 +173,27 @@ void bind_blocks(nb::module_& m) {
              nb::arg("g"), "Minimize a group with the flow over its walls as it is.")
         .def(
             "labels",
-            [](BlockFlow& self, std::int64_t k) {
+            [](BlockFlow& self, std::int64_t k, bool of_all) {
                 const std::size_t block = checked_block(self, k);
-                return bool_array(self, block,
-                                  [&](bool* out, const Poll&) { self.labels(block, out); });
-            },
-            nb::arg("k"), "The smallest minimizer of a block in its group; of all after certify.")
-        .def(
-            "bracket",
-            [](BlockFlow& self, std::int64_t k, bool outside) {
-                const std::size_t block = checked_block(self, k);
-                return bool_array(self, block, [&](bool* out, const Poll& poll) {
-                    self.bracket(block, outside, out, poll);
+                return bool_array(self.sites(block), [&](bool* out, const Poll&) {
+                    self.labels(block, of_all, out);
                 });
             },
-            nb::arg("k"), nb::arg("outside"),
-            "The smallest minimizer with label 0 outside, or the largest with label 1.")
+            nb::arg("k"), nb::arg("of_all") = false,
+            "A block's part of its group's smallest minimizer or, once certified, of everyone's.")
+        .def(
+            "bracket",
+            [](BlockFlow& self, std::int64_t g, bool outside) {
+                const std::size_t group = checked_block(self, g);
+                std::size_t sites = 0;
+                for (const std::size_t k : self.members(group)) sites += self.sites(k);
+                return bool_array(sites, [&](bool* out, const Poll& poll) {
+                    self.bracket(group, outside, out, poll);
+                });
+            },
+            nb::arg("g"), nb::arg("outside"),
+            "The smallest minimizer of a group with label 0 outside, or the largest with label 1, "
+            "one block after another.")
         .def(
             "bound",
             [](const BlockFlow& self, std::int64_t k) {

@@ -26,7 +26,7 @@ class BlockFlowOf : public BlockFlow {
         blocks_->price(k, unary, before);
     }
     void solve(std::size_t g, const Poll& poll) override { blocks_->solve(g, poll); }
-    void labels(std::size_t k, bool* out) const override { blocks_->labels(k, out); }
+    void labels(std::size_t k, bool of_all, bool* out) const override { blocks_->labels(k, of_all, out); }
     Total bound(std::size_t k) const override { return blocks_->bound(k); }
     Survey survey(std::size_t k) override { return blocks_->survey(k); }
     void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) override {

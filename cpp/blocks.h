@@ -104,11 +104,12 @@ class Blocks {
         blocks_[g].search->resume(shifts, poll);
     }
 
-    // The labels of a block: the smallest minimizer's, of its group or, after certify(), of all.
-    void labels(std::size_t k, bool* out) const {
+    // The labels of a block: the smallest minimizer's, of its group or, once certify() has said that
+    // it is known, of all.
+    void labels(std::size_t k, bool of_all, bool* out) const {
         network_.for_each_row(network_.block(k), [&](Site first, Site length) {
             for (Site v = first; v < first + length; ++v) {
-                *out++ = network_.level(v) > 0 || (certified_ && reached(v));
+                *out++ = network_.level(v) > 0 || (of_all && reached(v));
             }
         });
     }
@@ -148,26 +149,32 @@ class Blocks {
         return found;
     }
 
-    // Labels of a block that no labels elsewhere can undercut or exceed: the smallest minimizer with
-    // everything outside 0, the largest with everything outside 1. Only before blocks are merged.
-    void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) {
+    // Labels of a group that no labels elsewhere can undercut or exceed: the smallest minimizer with
+    // everything outside 0, the largest with everything outside 1. One block after another.
+    void bracket(std::size_t g, bool outside, bool* out, const Poll& poll) {
         std::vector<Shift> shifts;
-        network_.for_each_crossing(
-            k, [](Site) { return true; },
-            [&](Site v, Arc m) {
-                const Excess forth = network_.residual(v, m);
-                const Excess back = network_.residual(network_.head(v, m), network_.opposite(v, m));
-                const auto amount = static_cast<Excess>(outside ? back : -forth);
-                if (amount != 0) shifts.push_back({v, amount});
-            });
-        Search& search = *blocks_[k].search;
+        for (const std::size_t k : blocks_[g].members) {
+            network_.for_each_crossing(
+                k, [](Site) { return true; },
+                [&](Site v, Arc m) {
+                    const Site u = network_.head(v, m);
+                    const Excess forth = network_.residual(v, m);
+                    const Excess back = network_.residual(u, network_.opposite(v, m));
+                    const auto amount = static_cast<Excess>(outside ? back : -forth);
+                    if (amount != 0 && group_[network_.block_of(u)] != g) {
+                        shifts.push_back({v, amount});
+                    }
+                });
+        }
+        Search& search = *blocks_[g].search;
         search.resume(shifts, poll);
-        bool* label = out;
-        network_.for_each_row(network_.block(k), [&](Site first, Site length) {
-            for (Site v = first; v < first + length; ++v) {
-                *label++ = outside ? network_.level(v) >= 0 : network_.level(v) > 0;
-            }
-        });
+        for (const std::size_t k : blocks_[g].members) {
+            network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+                for (Site v = first; v < first + length; ++v) {
+                    *out++ = outside ? network_.level(v) >= 0 : network_.level(v) > 0;
+                }
+            });
+        }
         for (Shift& shift : shifts) shift.amount = static_cast<Excess>(-shift.amount);
         search.resume(shifts, poll);
     }
@@ -195,7 +202,6 @@ class Blocks {
     // Whether no path from a source to a sink is left over any walls, where the surveys found no
     // conflict: then labels() are the smallest minimizer of all. Otherwise there are conflicts now.
     bool certify() {
-        certified_ = false;
         marked_.assign(static_cast<std::size_t>(network_.sites()), false);
         bool conflicts = false;
         std::vector<Site> queue;  // free sites that lead to a sink
@@ -223,7 +229,6 @@ class Blocks {
         }
         if (conflicts) return false;
         reach_free_sites();
-        certified_ = true;
         return true;
     }
 
@@ -519,7 +524,6 @@ class Blocks {
     std::unordered_map<std::uint64_t, Pace> paces_;  // of the arcs that were in conflict
     bool only_pushed_ = true;  // flow over walls was: all such arcs have a pace
     std::vector<bool> marked_;
-    bool certified_ = false;
     std::vector<std::int32_t> distance_;
 };
 

@@ -73,7 +73,7 @@ class Exact:
         run = _Run.of(problem)
         with run.gathered() as crew:
             groups: Iterable[int] = run.open(crew)
-            proved = run.bracket(crew) if self.bracket else None
+            proved = run.bracket(crew, groups) if self.bracket else None
             rounds = _rounds(problem.energy, self.rounds)
             done = 0
             while True:
@@ -211,8 +211,8 @@ class _Block:
         low, high = self._flow.bracket(self._k, outside=False), self._flow.bracket(self._k, outside=True)
         return int((low == high).sum())
 
-    def _labels(self) -> Labels:
-        return self._flow.labels(self._k)
+    def _final_labels(self) -> Labels:
+        return self._flow.labels(self._k, of_all=True)
 
     @property
     def _where(self) -> Index:
@@ -296,9 +296,9 @@ class _Run:
         amount = np.clip(np.rint(earlier.flow * (self.shared.fixed.scale / earlier.scale)), -(2.0**50), 2.0**50)
         self.shared.flow.impose(earlier.first, earlier.second, amount.astype(np.int64), self.labels.size)
 
-    def bracket(self, crew: Crew) -> float:
-        """The fraction of sites that are proved whatever the other blocks do."""
-        return sum(self._ask(crew, "bracket", range(self._number)).values()) / self.labels.size
+    def bracket(self, crew: Crew, groups: Iterable[int]) -> float:
+        """The fraction of sites that are proved whatever the other groups do."""
+        return sum(self._ask(crew, "bracket", groups).values()) / self.labels.size
 
     def solve(self, crew: Crew, groups: Iterable[int], task: str = "solve") -> None:
         for solved in self._ask(crew, task, groups).values():
@@ -322,7 +322,7 @@ class _Run:
         if any(self._conflicts) or not self.shared.flow.certify():
             return False
         if self.gap:  # over free sites only: they take the label that reaches them
-            for k, labels in self._ask(crew, "labels", range(self._number)).items():
+            for k, labels in self._ask(crew, "final_labels", range(self._number)).items():
                 self._keep_labels(k, labels)
             self._gaps, self._apart = [0] * self._number, [0] * self._number
         return True
