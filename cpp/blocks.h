@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "block_flow.h"
 #include "max_flow.h"
@@ -96,6 +97,7 @@ class Blocks {
 
     // Solves a group again with what came over its walls.
     void solve(std::size_t g, const Poll& poll) {
+        for (const std::size_t h : std::exchange(blocks_[g].absorbed, {})) take_in(g, h);
         std::vector<Shift> shifts;
         for (const std::size_t k : blocks_[g].members) {
             shifts.insert(shifts.end(), blocks_[k].shifts.begin(), blocks_[k].shifts.end());
@@ -278,14 +280,8 @@ class Blocks {
     void merge(std::size_t g, std::size_t h) {
         only_pushed_ = false;
         if (g > h) std::swap(g, h);
-        open_walls(g, h);
-        open_walls(h, g);
-        blocks_[g].search->absorb(*blocks_[h].search);
-        blocks_[h].search.reset();
         for (const std::size_t k : blocks_[h].members) group_[k] = g;
-        blocks_[g].members.insert(blocks_[g].members.end(), blocks_[h].members.begin(),
-                                  blocks_[h].members.end());
-        blocks_[h].members.clear();
+        blocks_[g].absorbed.push_back(h);
     }
 
     // Finds, for all sites that reach no sink inside their block, how many walls lie on the way to
@@ -393,7 +389,8 @@ class Blocks {
         std::int32_t distance;  // of the place beyond
     };
     struct Block {
-        std::vector<std::size_t> members;  // of the group that it names
+        std::vector<std::size_t> members;   // of the group that it names
+        std::vector<std::size_t> absorbed;  // groups that have joined since it was solved
         std::unique_ptr<Search> search;    // of that group; none if it names none
         std::vector<Shift> shifts;         // that came over its walls since it was solved
         std::vector<Shift> sent;           // over its group's walls, not yet delivered
@@ -475,14 +472,33 @@ class Blocks {
         return amount;
     }
 
-    void open_walls(std::size_t g, std::size_t h) {
-        for (const std::size_t k : blocks_[g].members) {
-            network_.for_each_crossing(
-                k, [](Site) { return true; },
-                [&](Site v, Arc m) {
-                    if (group_[network_.block_of(network_.head(v, m))] == h) network_.unshut(v, m);
-                });
-        }
+    // Takes the walls between a group and one that it has been merged with away.
+    void take_in(std::size_t g, std::size_t h) {
+        Search& search = *blocks_[g].search;
+        std::vector<std::size_t>& ours = blocks_[g].members;
+        const std::vector<std::size_t> theirs = std::exchange(blocks_[h].members, {});
+        std::vector<bool> near(blocks_.size(), false);
+        const auto for_each_between = [&](const std::vector<std::size_t>& from,
+                                          const std::vector<std::size_t>& to, auto&& visit) {
+            near.assign(near.size(), false);
+            for (const std::size_t k : to) near[k] = true;
+            for (const std::size_t k : from) {
+                network_.for_each_crossing(
+                    k, [](Site) { return true; },
+                    [&](Site v, Arc m) {
+                        if (near[network_.block_of(network_.head(v, m))]) visit(v, m);
+                    });
+            }
+        };
+        const auto open = [&](Site v, Arc m) { network_.unshut(v, m); };
+        for_each_between(ours, theirs, open);
+        for_each_between(theirs, ours, open);
+        search.absorb(*blocks_[h].search);
+        const auto notice = [&](Site v, Arc m) { search.notice(v, m); };
+        for_each_between(ours, theirs, notice);
+        for_each_between(theirs, ours, notice);
+        blocks_[h].search.reset();
+        ours.insert(ours.end(), theirs.begin(), theirs.end());
     }
 
     // --- Discharge -------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ struct Forest {
     Stack<Site> frontier;
     Stack<Site> next;
     Stack<Orphan> orphans;  // of one path, deepest first
+    Stack<Site> torn;       // sites with open arcs that break invariant 3 or 4
 
     // At depth 1 the frontier is simply all sites of that depth: they are the roots, often half of
     // all sites, and listing them would take as much room as their levels.

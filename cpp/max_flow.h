@@ -189,6 +189,7 @@ class MaxFlow {
     void resume(const std::vector<Shift>& shifts, const Poll& poll) {
         require_intact();
         begin(poll);
+        mend_forests();
         for (const Shift shift : shifts) {
             at(excess_, shift.place) += shift.amount;
             if (!rootless_) settle(shift.place);
@@ -217,12 +218,25 @@ class MaxFlow {
         return drained;
     }
 
-    // Works on the other's parts, too, from now on.
-    void absorb(const MaxFlow& other) {
+    // Works on the other's parts, too, from now on. Both are solved.
+    void absorb(MaxFlow& other) {
         parts_.insert(parts_.end(), other.parts_.begin(), other.parts_.end());
         sites_ += other.sites_;
         adoptions_when_cold_ += other.adoptions_when_cold_;
-        forget_forests();
+        if (rootless_ || other.rootless_) return forget_forests();
+        // All is scanned in both, so that the frontier may be deeper than any site.
+        for (Forest* mine : {&source_, &sink_}) {
+            const Forest& theirs = mine == &source_ ? other.source_ : other.sink_;
+            mine->depth = mine->most = std::max(mine->depth, theirs.depth);
+        }
+    }
+
+    // Must be told of every arc that is opened between the parts, from either end.
+    void notice(Site v, Arc m) {
+        if (rootless_ || !network_.is_open(v, m)) return;
+        const Site u = network_.head(v, m);
+        notice_in<kSource>(v, u);
+        notice_in<kSink>(u, v);
     }
 
     std::int64_t sites() const { return static_cast<std::int64_t>(sites_); }
@@ -235,6 +249,11 @@ class MaxFlow {
     static constexpr StoredArc kFresh = Parent<StoredArc>::kFresh;
 
     enum class State { kNew, kSolved, kInterrupted, kBroken };
+
+    struct Conflict {
+        Site site;
+        Arc arc;
+    };
 
     static Excess& at(const Excesses& values, Site v) { return values[static_cast<std::size_t>(v)]; }
 
@@ -653,6 +672,106 @@ class MaxFlow {
             v, side * (depth<side>(v) + 1), [&](Arc m) { orphan(network_.head(v, m), children_); });
     }
 
+    // --- Mending -------------------------------------------------------------------------------
+
+    // Arcs that open between scanned sites break invariant 3 or 4. Where nothing flows, a wave from
+    // the shallowest of their tails restores both: it takes in free sites and lifts those that it
+    // reaches on a shorter way. Arcs from the source forest to the sink forest are left; over these
+    // flow is sent, and where they are open still, the wave sets out again.
+
+    // An open arc, away from the root of a forest's tree.
+    template <int side>
+    void notice_in(Site from, Site to) {
+        const Level near = depth<side>(from);
+        if (near <= 0) return;
+        const Level far = depth<side>(to);
+        if (far == near + 1) search_anew(to);
+        if (far > 0 && far <= near + 1) return;
+        Stack<Site>& torn = forest<side>().torn;
+        if (torn.empty() || torn.top() != from) torn.push(from);
+    }
+
+    // An earlier arc may lead to a parent after all.
+    void search_anew(Site v) {
+        if (network_.parent(v) < kFresh) network_.parent(v) |= kFresh;
+    }
+
+    void mend_forests() {
+        while (!rootless_ && !(source_.torn.empty() && sink_.torn.empty())) {
+            lift<kSource>();
+            lift<kSink>();
+            for (const Conflict conflict : conflicts_) {
+                while (still_in_conflict(conflict)) {
+                    pause(1);
+                    augment(conflict.site, conflict.arc);
+                }
+            }
+            for (const Conflict conflict : conflicts_) {
+                if (!rootless_) notice(conflict.site, conflict.arc);
+            }
+            conflicts_.clear();
+        }
+        source_.torn.clear();
+        sink_.torn.clear();
+        waves_.clear();
+    }
+
+    bool still_in_conflict(Conflict conflict) const {
+        const Site u = network_.head(conflict.site, conflict.arc);
+        return !rootless_ && network_.level(conflict.site) > 0 && network_.level(u) < 0 &&
+               network_.is_open(conflict.site, conflict.arc);
+    }
+
+    template <int side>
+    void lift() {
+        Forest& mine = forest<side>();
+        // Unscanned sites join in, for the frontier may have to move on.
+        for (const Site v : mine.frontier) mine.torn.push(v);
+        mine.frontier.clear();
+        for (const Site v : mine.torn) {
+            if (depth<side>(v) > 0) wave_at(depth<side>(v)).push(v);
+        }
+        mine.torn.clear();
+        for (Level at_depth = 1; at_depth < static_cast<Level>(waves_.size()); ++at_depth) {
+            for (std::size_t k = 0; k < wave_at(at_depth).size(); ++k) {
+                const Site v = wave_at(at_depth)[k];
+                if (depth<side>(v) != at_depth) continue;
+                pause(1);
+                lift_from<side>(v, at_depth);
+            }
+            if (!wave_at(at_depth).empty()) mine.depth = std::max(mine.depth, at_depth + 1);
+            wave_at(at_depth).clear();
+        }
+        mine.most = mine.depth;
+    }
+
+    Stack<Site>& wave_at(Level at_depth) {
+        const auto place = static_cast<std::size_t>(at_depth);
+        if (place >= waves_.size()) waves_.resize(place + 1);
+        return waves_[place];
+    }
+
+    template <int side>
+    void lift_from(Site v, Level at_depth) {
+        constexpr bool away = side == kSource;
+        network_.template for_each_open<away>(v, 0, Anywhere(), [&](Arc m) {
+            const Site u = network_.head(v, m);
+            const Level found = depth<side>(u);
+            if (found < 0) {
+                conflicts_.push(away ? Conflict{v, m} : Conflict{u, network_.opposite(v, m)});
+            } else if (found == at_depth + 1) {
+                search_anew(u);
+            } else if (found == 0 || found > at_depth + 1) {
+                network_.set_level(u, side * (at_depth + 1));
+                if (found == 0 || network_.parent(u) != kRoot) {
+                    network_.parent(u) = static_cast<StoredArc>(network_.opposite(v, m) | kFresh);
+                }
+                wave_at(at_depth + 1).push(u);
+            }
+            return false;
+        });
+    }
+
     // --- Interruption and state -----------------------------------------------------------------
 
     static constexpr std::int64_t kWorkOfAugment = 8;  // measured in scanned sites, roughly
@@ -730,6 +849,8 @@ class MaxFlow {
     Path sink_path_;
     Stack<Orphan> now_;  // orphans at one depth
     Stack<Orphan> children_;
+    std::vector<Stack<Site>> waves_;  // by depth, the sites that mending has to scan
+    Stack<Conflict> conflicts_;  // open arcs from the source forest to the sink forest
     const Poll* poll_ = nullptr;  // of the call at hand
     std::int64_t work_ = 0;       // since it was last asked
     std::int64_t adoptions_ = 0;
