@@ -477,26 +477,24 @@ class Blocks {
         Search& search = *blocks_[g].search;
         std::vector<std::size_t>& ours = blocks_[g].members;
         const std::vector<std::size_t> theirs = std::exchange(blocks_[h].members, {});
-        std::vector<bool> near(blocks_.size(), false);
-        const auto for_each_between = [&](const std::vector<std::size_t>& from,
-                                          const std::vector<std::size_t>& to, auto&& visit) {
-            near.assign(near.size(), false);
-            for (const std::size_t k : to) near[k] = true;
-            for (const std::size_t k : from) {
-                network_.for_each_crossing(
-                    k, [](Site) { return true; },
-                    [&](Site v, Arc m) {
-                        if (near[network_.block_of(network_.head(v, m))]) visit(v, m);
-                    });
-            }
-        };
-        const auto open = [&](Site v, Arc m) { network_.unshut(v, m); };
-        for_each_between(ours, theirs, open);
-        for_each_between(theirs, ours, open);
+        std::vector<bool> is_theirs(blocks_.size(), false);
+        for (const std::size_t k : theirs) is_theirs[k] = true;
         search.absorb(*blocks_[h].search);
-        const auto notice = [&](Site v, Arc m) { search.notice(v, m); };
-        for_each_between(ours, theirs, notice);
-        for_each_between(theirs, ours, notice);
+        for (const std::size_t k : ours) {
+            const auto near = network_.neighbors(k);
+            if (std::none_of(near.begin(), near.end(), [&](auto n) { return is_theirs[n]; })) continue;
+            network_.for_each_crossing(
+                k, [](Site) { return true; },
+                [&](Site v, Arc m) {
+                    const Site u = network_.head(v, m);
+                    if (!is_theirs[network_.block_of(u)]) return;
+                    const Arc back = network_.opposite(v, m);
+                    network_.unshut(v, m);
+                    network_.unshut(u, back);
+                    search.notice(v, m);
+                    search.notice(u, back);
+                });
+        }
         blocks_[h].search.reset();
         ours.insert(ours.end(), theirs.begin(), theirs.end());
     }

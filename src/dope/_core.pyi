@@ -129,3 +129,83 @@ def contrast(
     unit: float,
 ) -> tuple[int, int]:
     """The exact sum of rint(|x_p - x_q|^2 / unit) over the pairs with p in the box, and their number."""
+
+@final
+class BlockFlow:
+    """One residual graph, searched block by block: see cpp/blocks.h.
+
+    Calls that name a block or a group may be made by several threads at once, for different blocks that are not in one
+    group; all others by one thread while no other is at work.
+    """
+
+    @staticmethod
+    def grid(weights: GridWeights, scale: float, bits: int, cuts: Sequence[Sequence[int]]) -> BlockFlow:
+        """The blocks of a grid between cuts; to be filled."""
+    @staticmethod
+    def graph(
+        sites: int,
+        edges: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        scale: float,
+        bits: int,
+        members: NDArray[np.int32],
+        number: int,
+    ) -> BlockFlow:
+        """The blocks of a graph; members[i] is the block of site i."""
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def parts(self) -> int:
+        """How many parts there are to fill."""
+    @property
+    def bytes(self) -> int:
+        """Bytes held, without the lists of work at hand."""
+    def group(self, k: int) -> int:
+        """The group of a block, named by its first block."""
+    def members(self, g: int) -> list[int]: ...
+    def neighbors(self, k: int) -> list[int]:
+        """The blocks that a block may have pairs with."""
+    def fill(self, part: int) -> None:
+        """Compute the capacities of a part."""
+    def join(self, part: int) -> None:
+        """When all parts are filled: those between this part and the one before."""
+    def finish(self) -> None:
+        """When all are joined."""
+    def wall_in(self, k: int) -> None:
+        """Shut the arcs that leave a block."""
+    def price(self, k: int, unary: NDArray[np.float64], before: NDArray[np.float64] | None = None) -> None:
+        """Give a block its unary (flat), instead of an earlier one or of none."""
+    def solve(self, g: int) -> None:
+        """Minimize a group with the flow over its walls as it is."""
+    def labels(self, k: int, of_all: bool = False) -> NDArray[np.bool_]:
+        """A block's part of its group's smallest minimizer or, once certified, of everyone's."""
+    def bracket(self, g: int, outside: bool) -> NDArray[np.bool_]:
+        """The smallest minimizer of a group with label 0 outside, or the largest with label 1, block after block."""
+    def bound(self, k: int) -> int:
+        """The minimum of a block, in units of 1 / scale."""
+    def survey(self, k: int) -> tuple[int, int, int]:
+        """What a block's labels cost at its walls beyond its bound, the arcs in conflict, and its sites that differ."""
+    def discharge(self, g: int) -> None:
+        """Send excess over the walls, towards the nearest sinks."""
+    def check(self, g: int) -> None:
+        """Recompute slowly what must hold; RuntimeError where it does not."""
+    def certify(self) -> bool:
+        """Whether no path is left, where no survey found a conflict."""
+    def push(self) -> int:
+        """Push flow over every conflict; how much."""
+    def changed(self) -> list[int]:
+        """The groups to solve again."""
+    def disputes(self) -> list[tuple[int, int, float]]:
+        """(group, group, what could flow over their conflicts) for all that disagree."""
+    def merge(self, g: int, h: int) -> None:
+        """Make two groups one, named by the lower."""
+    def measure(self) -> None:
+        """Find how many walls lie between every site and a sink; before discharges."""
+    def deliver(self) -> None:
+        """What was discharged arrives."""
+    def flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """(sites, later sites, what flows from the former to the latter) over all walls."""
+    def impose(
+        self, first: NDArray[np.int64], second: NDArray[np.int64], amount: NDArray[np.int64], sites: int
+    ) -> None:
+        """Let flow run over walls before anything is solved."""
