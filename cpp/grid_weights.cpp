@@ -8,8 +8,14 @@ namespace dope {
 namespace {
 
 template <class T>
-double squared_difference(T a, T b) {
+inline double squared_difference(T a, T b) {
     const double difference = static_cast<double>(a) - static_cast<double>(b);
+    return difference * difference;
+}
+
+// Integers below 2^53 are the same in double, and of bytes twice as fast to compute.
+inline std::int32_t squared_difference(std::uint8_t a, std::uint8_t b) {
+    const std::int32_t difference = a - b;
     return difference * difference;
 }
 
@@ -17,8 +23,8 @@ double squared_difference(T a, T b) {
 template <int kChannels, class T>
 inline void packed_distances(const T* p, const T* q, Index length, double* out) {
     for (Index t = 0; t < length; ++t) {
-        double sum = 0.0;
-        for (int c = 0; c < kChannels; ++c) {
+        auto sum = squared_difference(p[t * kChannels], q[t * kChannels]);
+        for (int c = 1; c < kChannels; ++c) {
             sum += squared_difference(p[t * kChannels + c], q[t * kChannels + c]);
         }
         out[t] = sum;

@@ -402,8 +402,7 @@ def mean_contrast_beta(features: npt.NDArray[Any], offsets: Sites) -> float:
     The squares are rounded to a unit of 2^-40 of their range and added up as integers, so that the sum does not
     depend on the order, and so not on how the image is cut into blocks.
     """
-    axes = tuple(range(features.ndim - 1))
-    spread = features.max(axis=axes).astype(np.float64) - features.min(axis=axes)
+    spread = _channel_spread(features)
     widest = float((spread * spread).sum())
     if widest == 0.0 or not len(offsets):
         return 0.0
@@ -422,3 +421,12 @@ def mean_contrast_beta(features: npt.NDArray[Any], offsets: Sites) -> float:
         part, number = _core.contrast(native_features(features[low:high]), offsets, corner, opposite, unit)
         total, pairs = total + part, pairs + number
     return pairs / (2.0 * total * unit) if total else 0.0
+
+
+def _channel_spread(features: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The largest minus the smallest value of each channel."""
+    low = high = features
+    # One axis at a time, the longest rows first: over several at once NumPy takes 30 ns per pixel of three channels.
+    while low.ndim > 2:
+        low, high = low.min(axis=0), high.max(axis=0)
+    return np.array([float(high[:, c].max()) - float(low[:, c].min()) for c in range(features.shape[-1])])
