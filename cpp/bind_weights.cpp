@@ -1,6 +1,7 @@
 #include "bind.h"
 #include "contrast.h"
 #include "grid_weights.h"
+#include "roughness.h"
 
 namespace dope {
 
@@ -50,6 +51,17 @@ GridWeights weights_from(const nb::sequence& shape_numbers, nb::handle offset_ro
                        std::move(fields), std::move(counts));
 }
 
+Box box_from(const nb::sequence& low, const nb::sequence& high, const Point& shape) {
+    const Box box{point_from(low, shape.size(), "low"), point_from(high, shape.size(), "high")};
+    for (std::size_t a = 0; a < shape.size(); ++a) {
+        if (box.low[a] < 0 || box.high[a] > shape[a]) {
+            throw std::invalid_argument("the box from " + text(box.low) + " to " + text(box.high) +
+                                        " leaves the grid: expected it inside " + text(shape));
+        }
+    }
+    return box;
+}
+
 nb::tuple contrast_of(nb::handle feature_array, nb::handle offset_rows, const nb::sequence& low,
                       const nb::sequence& high, double unit) {
     const AnyArray array = array_from(feature_array, "features");
@@ -61,13 +73,7 @@ nb::tuple contrast_of(nb::handle feature_array, nb::handle offset_rows, const nb
     shape.pop_back();
     const Features features = features_from(feature_array, shape, 0.0);
     const std::vector<Point> offsets = offsets_from(offset_rows, shape.size());
-    const Box box{point_from(low, shape.size(), "low"), point_from(high, shape.size(), "high")};
-    for (std::size_t a = 0; a < shape.size(); ++a) {
-        if (box.low[a] < 0 || box.high[a] > shape[a]) {
-            throw std::invalid_argument("the box from " + text(box.low) + " to " + text(box.high) +
-                                        " leaves the grid: expected it inside " + text(shape));
-        }
-    }
+    const Box box = box_from(low, high, shape);
     if (!(unit > 0.0)) {
         throw std::invalid_argument("unit is " + std::to_string(unit) +
                                     ": expected a number above 0");
@@ -79,6 +85,15 @@ nb::tuple contrast_of(nb::handle feature_array, nb::handle offset_rows, const nb
     }
     const nb::object sum = (nb::int_(total.sum.high) << nb::int_(62)) | nb::int_(total.sum.low);
     return nb::make_tuple(sum, total.pairs);
+}
+
+double roughness_of(const GridWeights& weights, nb::handle labels, const nb::sequence& low,
+                    const nb::sequence& high) {
+    const Contiguous<bool> values(labels, weights.shape(), "labels", "bool");
+    const Box box = box_from(low, high, weights.shape());
+    const nb::gil_scoped_release release;
+    // As bytes: nobody promises that a NumPy bool is 0 or 1 in memory.
+    return roughness(weights, reinterpret_cast<const std::uint8_t*>(values.data()), box);
 }
 
 }  // namespace
@@ -116,6 +131,9 @@ void bind_weights(nb::module_& m) {
           nb::arg("high"), nb::arg("unit"),
           "The exact sum of rint(|x_p - x_q|^2 / unit) over the pairs with p in the box, and their "
           "number.");
+    m.def("roughness", &roughness_of, nb::arg("weights"), nb::arg("labels"), nb::arg("low"),
+          nb::arg("high"),
+          "The sum of the weights of the pairs with p in the box whose labels differ.");
 }
 
 }  // namespace dope

@@ -8,8 +8,14 @@ namespace dope {
 namespace {
 
 template <class T>
-double squared_difference(T a, T b) {
+inline double squared_difference(T a, T b) {
     const double difference = static_cast<double>(a) - static_cast<double>(b);
+    return difference * difference;
+}
+
+// Integers below 2^53 are the same in double, and of bytes twice as fast to compute.
+inline std::int32_t squared_difference(std::uint8_t a, std::uint8_t b) {
+    const std::int32_t difference = a - b;
     return difference * difference;
 }
 
@@ -17,8 +23,8 @@ double squared_difference(T a, T b) {
 template <int kChannels, class T>
 inline void packed_distances(const T* p, const T* q, Index length, double* out) {
     for (Index t = 0; t < length; ++t) {
-        double sum = 0.0;
-        for (int c = 0; c < kChannels; ++c) {
+        auto sum = squared_difference(p[t * kChannels], q[t * kChannels]);
+        for (int c = 1; c < kChannels; ++c) {
             sum += squared_difference(p[t * kChannels + c], q[t * kChannels + c]);
         }
         out[t] = sum;
@@ -43,6 +49,24 @@ DOPE_PACKED(double)
 // Replaces each squared distance by exp(minus_beta * squared distance).
 DOPE_WIDE_VECTORS void falling(double* out, Index length, double minus_beta) {
     for (Index t = 0; t < length; ++t) out[t] = portable_exp(minus_beta * out[t]);
+}
+
+// Squared distances of the pixels `places[k] * step` away from p and q. kChannels = 0: as many as
+// `channels` says.
+template <int kChannels, class T>
+void scattered_distances(const T* p, const T* q, const View<T>& values, Index channels,
+                         std::span<const Index> places, double* out) {
+    const Index step = values.strides[values.strides.size() - 2];
+    const Index channel = values.strides.back();
+    const Index number = kChannels == 0 ? channels : kChannels;
+    for (const Index place : places) {
+        const Index k = place * step;
+        double sum = 0.0;
+        for (Index c = 0; c < number; ++c) {
+            sum += squared_difference(p[k + c * channel], q[k + c * channel]);
+        }
+        *out++ = sum;
+    }
 }
 
 }  // namespace
@@ -114,17 +138,86 @@ void GridWeights::end_row(std::size_t m, const Point& first, Index length, doubl
             fields_[m]);
     }
     if (!counts_.empty()) {
-        const std::size_t last = shape_.size() - 1;
-        double p_count = 1.0;
-        double q_count = 1.0;
-        for (std::size_t a = 0; a < last; ++a) {
-            p_count *= counts_[a][static_cast<std::size_t>(first[a])];
-            q_count *= counts_[a][static_cast<std::size_t>(first[a] + offsets_[m][a])];
-        }
-        const double* p = counts_[last].data() + first[last];
-        const double* q = p + offsets_[m][last];
-        for (Index t = 0; t < length; ++t) out[t] /= (p_count * p[t]) * (q_count * q[t]);
+        const auto [p, q] = row_counts(m, first);
+        for (Index t = 0; t < length; ++t) out[t] /= p.at(t) * q.at(t);
     }
+}
+
+std::pair<GridWeights::RowCounts, GridWeights::RowCounts> GridWeights::row_counts(
+    std::size_t m, const Point& first) const {
+    const std::size_t last = shape_.size() - 1;
+    RowCounts p{1.0, counts_[last].data() + first[last]};
+    RowCounts q{1.0, p.along + offsets_[m][last]};
+    for (std::size_t a = 0; a < last; ++a) {
+        p.across *= counts_[a][static_cast<std::size_t>(first[a])];
+        q.across *= counts_[a][static_cast<std::size_t>(first[a] + offsets_[m][a])];
+    }
+    return {p, q};
+}
+
+void ScatteredWeights::put(std::size_t m, const Point& first, const Index* places, Index count) {
+    const auto end = static_cast<std::size_t>(size_ + count);
+    if (values_.size() < end) values_.resize(end);
+    if (weights_.features_) {
+        const Features& features = *weights_.features_;
+        const std::span<const Index> here(places, static_cast<std::size_t>(count));
+        double* out = values_.data() + size_;
+        std::visit(
+            [&](const auto& values) {
+                const auto* p = values.at(first);
+                const auto* q = p + values.distance(weights_.offsets_[m]);
+                const Index channels = features.channels;
+                if (channels == 1) return scattered_distances<1>(p, q, values, 1, here, out);
+                if (channels == 3) return scattered_distances<3>(p, q, values, 3, here, out);
+                scattered_distances<0>(p, q, values, channels, here, out);
+            },
+            features.values);
+    }
+    if (!weights_.fields_.empty()) {
+        if (fields_.size() < end) fields_.resize(end);
+        std::visit(
+            [&](const auto& field) {
+                const Index step = field.strides.back();
+                const auto* from = field.at(first);
+                double* out = fields_.data() + size_;
+                for (Index k = 0; k < count; ++k) {
+                    out[k] = static_cast<double>(from[places[k] * step]);
+                }
+            },
+            weights_.fields_[m]);
+    }
+    if (!weights_.counts_.empty()) {
+        if (divisors_.size() < end) divisors_.resize(end);
+        put_counts(m, first, places, count);
+    }
+    size_ += count;
+}
+
+void ScatteredWeights::put_counts(std::size_t m, const Point& first, const Index* places,
+                                  Index count) {
+    const auto [p, q] = weights_.row_counts(m, first);
+    for (Index k = 0; k < count; ++k) {
+        divisors_[static_cast<std::size_t>(size_ + k)] = p.at(places[k]) * q.at(places[k]);
+    }
+}
+
+std::span<const double> ScatteredWeights::take(std::size_t m) {
+    double* out = values_.data();
+    const Index length = std::exchange(size_, 0);
+    const double factor = weights_.factors_[m];
+    if (weights_.features_) {
+        falling(out, length, -weights_.features_->beta);
+        for (Index t = 0; t < length; ++t) out[t] *= factor;
+    } else {
+        std::fill_n(out, length, factor);
+    }
+    if (!weights_.fields_.empty()) {
+        for (Index t = 0; t < length; ++t) out[t] *= fields_[static_cast<std::size_t>(t)];
+    }
+    if (!weights_.counts_.empty()) {
+        for (Index t = 0; t < length; ++t) out[t] /= divisors_[static_cast<std::size_t>(t)];
+    }
+    return {out, static_cast<std::size_t>(length)};
 }
 
 void GridWeights::all(std::size_t m, double* out) const {

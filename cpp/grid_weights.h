@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "view.h"
@@ -48,12 +49,47 @@ class GridWeights {
     void all(std::size_t m, double* out) const;
 
   private:
+    friend class ScatteredWeights;
+
+    // count(p) of the sites of a row.
+    struct RowCounts {
+        double across;        // the product over all axes but the last
+        const double* along;  // of the last
+        double at(Index t) const { return across * along[t]; }
+    };
+    // Those of p, from `first` on, and of q.
+    std::pair<RowCounts, RowCounts> row_counts(std::size_t m, const Point& first) const;
+
     Point shape_;
     std::vector<Point> offsets_;
     std::vector<double> factors_;
     std::optional<Features> features_;
     std::vector<RealView> fields_;
     std::vector<std::vector<double>> counts_;
+};
+
+// Weights of pairs here and there, the same bits as a row of them: pairs of one offset are put down
+// row by row, then all weights are computed at once.
+class ScatteredWeights {
+  public:
+    explicit ScatteredWeights(const GridWeights& weights) : weights_(weights) {}
+
+    // The pairs of offset m whose sites p are first + places[k] along the last axis.
+    void put(std::size_t m, const Point& first, const Index* places, Index count);
+    Index size() const { return size_; }
+
+    // The weights of what was put down, all of it for this m, in order; nothing is put down then.
+    // They stay until the next put().
+    std::span<const double> take(std::size_t m);
+
+  private:
+    void put_counts(std::size_t m, const Point& first, const Index* places, Index count);
+
+    const GridWeights& weights_;
+    Index size_ = 0;
+    std::vector<double> values_;    // squared distances, in the end weights
+    std::vector<double> fields_;    // if there are any: what to multiply by
+    std::vector<double> divisors_;  // if there are counts: what to divide by
 };
 
 // |x_p - x_q|^2, summed over channels in order, for a run of sites p and q = p + offset.

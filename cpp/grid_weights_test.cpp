@@ -3,12 +3,14 @@
 #include "grid_weights.h"
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <random>
 
 #include "check.h"
 #include "contrast.h"
 #include "grid_coupling.h"
+#include "roughness.h"
 
 using namespace dope;
 
@@ -54,6 +56,22 @@ void test_weights_and_coupling(std::mt19937& random, const Point& shape,
     CHECK(total.pairs == parts.pairs);
     CHECK(total.sum.low == parts.sum.low && total.sum.high == parts.sum.high);
 
+    // Labels pay the weights of the pairs they part.
+    std::vector<std::uint8_t> bytes(field.size());
+    for (std::uint8_t& label : bytes) label = normal(random) > 0.0;
+    double apart = 0.0;
+    for (std::size_t m = 0; m < weights.size(); ++m) {
+        weights.all(m, all.data());
+        const Index away = dot(offsets[m], row_major_strides(shape));
+        for_each_run(weights.tails(m), [&](const Point& first, Index length) {
+            const Index start = dot(first, row_major_strides(shape));
+            for (Index p = start; p < start + length; ++p) {
+                if (bytes[p] != bytes[p + away]) apart += all[p];
+            }
+        });
+    }
+    CHECK(std::abs(roughness(weights, bytes.data(), whole(shape)) - apart) <= 1e-9 * apart);
+
     // <A y, z> = <y, A' z>
     Box block = whole(shape);
     block.high[0] = std::max<Index>(1, shape[0] / 2);
@@ -77,6 +95,28 @@ void test_weights_and_coupling(std::mt19937& random, const Point& shape,
     for (std::size_t i = 0; i < inside; ++i) CHECK(coupled[i] || forth[i] == 0.0);
 }
 
+// Integers are added up as such, whatever the unit: the general way sees the same numbers in
+// double.
+template <class Pixel>
+void test_contrast_of_integers(std::mt19937& random, const Point& shape, Index channels) {
+    Point with_channels = shape;
+    with_channels.push_back(channels);
+    std::vector<Pixel> pixels(static_cast<std::size_t>(volume(with_channels)));
+    std::uniform_int_distribution<int> any(std::numeric_limits<Pixel>::min(),
+                                           std::numeric_limits<Pixel>::max());
+    for (Pixel& pixel : pixels) pixel = static_cast<Pixel>(any(random));
+    const std::vector<double> numbers(pixels.begin(), pixels.end());
+    const Point strides = row_major_strides(with_channels);
+    const Features integers{View<Pixel>{pixels.data(), strides, nullptr}, channels, 0.0};
+    const Features doubles{View<double>{numbers.data(), strides, nullptr}, channels, 0.0};
+    const std::vector<Point> offsets{Point(shape.size(), 1)};
+    for (const double unit : {0x1p-25, 0x1p-6, 1.0, 4.0, 0.3}) {
+        const Contrast a = contrast(integers, shape, offsets, whole(shape), unit);
+        const Contrast b = contrast(doubles, shape, offsets, whole(shape), unit);
+        CHECK(a.sum.high == b.sum.high && a.sum.low == b.sum.low && a.pairs == b.pairs);
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -85,5 +125,10 @@ int main() {
     test_weights_and_coupling(random, {3000}, {{1}, {-2}, {7}});
     test_weights_and_coupling(random, {9, 8}, {{0, 1}, {1, 0}, {-1, 1}, {2, -3}, {20, 0}});
     test_weights_and_coupling(random, {4, 5, 6}, {{0, 0, 1}, {0, 1, 0}, {1, 0, 0}, {-1, 1, -1}});
+    for (const Index channels : {1, 2, 3}) {
+        test_contrast_of_integers<std::uint8_t>(random, {7, 2500}, channels);
+        test_contrast_of_integers<std::uint16_t>(random, {7, 2500}, channels);
+        test_contrast_of_integers<std::int16_t>(random, {3, 4, 5}, channels);
+    }
     return 0;
 }

@@ -258,3 +258,77 @@ def test_contrast_refuses_what_it_cannot_add_up():
         _core.contrast(np.zeros((2, 1)), offsets, (0,), (2,), 0.0)
     with pytest.raises(ValueError, match="leaves the grid"):
         _core.contrast(np.zeros((2, 1)), offsets, (0,), (3,), 1.0)
+
+
+PIXELS = [np.uint8, np.uint16, np.int16, np.float32, np.float64]
+
+
+def random_pixels(rng, shape, dtype):
+    """Pixels over the whole range of the type, or over a narrow part of it; floats of any magnitude."""
+    if np.dtype(dtype).kind == "f":
+        return (rng.normal(size=shape) * 2.0 ** int(rng.integers(-60, 60))).astype(dtype)
+    info = np.iinfo(dtype)
+    high = info.max if rng.random() < 0.5 else info.min + int(rng.integers(1, 20))
+    return rng.integers(info.min, high, size=shape, dtype=dtype, endpoint=True)
+
+
+def added_one_by_one(features, offsets, unit):
+    """The definition of contrast in Python's own integers, and the largest term."""
+    terms = []
+    shape = features.shape[:-1]
+    for offset in offsets:
+        if (both := ends(shape, offset)) is None:
+            continue
+        x, z = (features[end].reshape(-1, features.shape[-1]).astype(float) for end in both)
+        for a, b in zip(x.tolist(), z.tolist(), strict=True):
+            square = 0.0
+            for one, other in zip(a, b, strict=True):
+                square += (one - other) * (one - other)
+            terms.append(round(square / unit))
+    return sum(terms), len(terms), max(terms, default=0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seeds)
+def test_contrast_is_the_sum_of_rounded_squares_whatever_the_pixels(seed):
+    rng = np.random.default_rng(seed)
+    dimension = int(rng.integers(1, 4))
+    shape = tuple(int(n) for n in rng.integers(1, [2500, 40, 9][dimension - 1], size=dimension))
+    offsets = half_kernel(dimension, 1, rng)
+    features = random_pixels(rng, (*shape, int(rng.choice([1, 2, 3, 5]))), rng.choice(PIXELS))
+    if rng.random() < 0.3:
+        features = features[..., ::-1]  # not side by side
+    if rng.random() < 0.3:
+        features = features[::2]
+    spread = features.max().astype(float) - features.min().astype(float)
+    widest = features.shape[-1] * float(spread * spread) or 1.0
+    # From units so coarse that nothing is left to those so fine that terms take the slow way.
+    unit = math.ldexp(1.0, math.frexp(widest)[1] - int(rng.integers(-2, 61)))
+    if rng.random() < 0.2:
+        unit *= 1.25
+    total, pairs, most = added_one_by_one(features, offsets, unit)
+    assert most < 2**62
+    assert _core.contrast(features, offsets, (0,) * dimension, features.shape[:-1], unit) == (total, pairs)
+
+
+@pytest.mark.parametrize("dtype", PIXELS)
+@pytest.mark.parametrize("channels", [1, 3, 1025])
+def test_contrast_holds_the_largest_differences(dtype, channels):
+    low, high = (0.0, 2.0**40) if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    features = np.zeros((70, channels), dtype)
+    features[::2], features[1::2] = low, high
+    square = channels * (int(high) - int(low)) ** 2
+    unit = math.ldexp(1.0, square.bit_length() - 61)
+    total, _ = _core.contrast(features, np.array([[1]]), (0,), (70,), unit)
+    assert total == 69 * round(square / unit)
+    with pytest.raises(ValueError, match=r"site \(0\), offset \(1\) .* below 2\^62 units"):
+        _core.contrast(features, np.array([[1]]), (0,), (70,), unit / 4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_contrast_names_the_pair_that_is_no_number(bad, channels):
+    features = np.zeros((3, 40, channels))
+    features[1, 30] = bad
+    with pytest.raises(ValueError, match=r"site \(1, 29\), offset \(0, 1\)"):
+        _core.contrast(features, np.array([[0, 1]]), (0, 0), (3, 40), 2.0**-30)

@@ -272,3 +272,15 @@ def test_non_contiguous_arrays_are_welcome():
     result = dope.minimize(Energy.grid(unary, features=image), blocks=4)
     copied = dope.minimize(Energy.grid(unary.copy(), features=image.copy()), blocks=4)
     np.testing.assert_array_equal(result.labels, copied.labels)
+
+
+@pytest.mark.parametrize("shape", [(300_000,), (500, 600), (3, 400, 300)])
+def test_the_first_number_that_is_not_finite_is_named_however_far_in(shape):
+    for at in [0, 131_071, 131_072, int(np.prod(shape)) - 2]:
+        unary = np.full(shape, 1e308)  # the sum is infinite anyway
+        Energy.grid(unary)
+        unary.flat[at], unary.flat[-1] = -np.inf, np.nan
+        place = tuple(int(i) for i in np.unravel_index(at, shape))
+        with pytest.raises(InputError) as error:
+            Energy.grid(unary)
+        assert f"-inf at {place};" in str(error.value)

@@ -130,6 +130,13 @@ def contrast(
 ) -> tuple[int, int]:
     """The exact sum of rint(|x_p - x_q|^2 / unit) over the pairs with p in the box, and their number."""
 
+def roughness(
+    weights: GridWeights,
+    labels: NDArray[np.bool_],
+    low: Sequence[int],
+    high: Sequence[int],
+) -> float:
+    """The sum of the weights of the pairs with p in the box whose labels differ."""
 @final
 class BlockFlow:
     """One residual graph, searched block by block: see cpp/blocks.h.

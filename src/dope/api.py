@@ -19,7 +19,7 @@ from dope.executors import Threads
 from dope.methods import Admm, Exact
 from dope.pairs import GraphPairs
 from dope.partition import Partition
-from dope.protocols import BlockSolver, Executor, FlowSolver, Method, Problem, Start, Step
+from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Problem, Start, Step
 from dope.solvers import Icm, MaxFlow
 
 # A block's minimizer should fit into a share of the last-level cache that a core can hope for, and a problem that
@@ -173,25 +173,22 @@ def _automatic_method(problem: Problem) -> Method:
     return Exact() if flows and not problem.partition.overlaps else Admm()
 
 
-def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callable[[Step], object] | None) -> Result:
+def _result(
+    problem: Problem, steps: Generator[Step, None, None], watch: Callable[[Step], object] | None
+) -> Result:
     """Read the steps, keep the best labels, and say what is known about them."""
     best: Step | None = None
     bounded: Step | None = None
     trace: list[Step] = []
     stopped = "no round"
-    with closing(steps):
-        for step in steps:
+    for step in _read(steps, watch):
+        if step.stopped != "cancelled":
             trace.append(replace(step, labels=None, certificate=None, kept=None))
-            if step.labels is not None:
-                step.labels.flags.writeable = False  # a watcher may look, and keep them, but not change them
-            if best is None or step.energy < best.energy or step.exact:
-                best = step
-            if step.lower_bound is not None and (bounded is None or step.lower_bound >= _bound(bounded)):
-                bounded = step
-            stopped = step.stopped or stopped
-            if watch is not None and _is_true(watch(step)) and step.stopped is None:
-                stopped = "cancelled"
-                break
+        if step.labels is not None and (best is None or step.energy < best.energy or step.exact):
+            best = step
+        if step.lower_bound is not None and (bounded is None or step.lower_bound >= _bound(bounded)):
+            bounded = step
+        stopped = step.stopped or stopped
     if best is None or best.labels is None:
         raise DopeError("the method ended without labels; it must yield at least one Step that has them.")
     labels = as_labels(best.labels, problem.energy.shape).copy()
@@ -211,6 +208,23 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
         certificate=None if bounded is None else bounded.certificate,
         _kept=None if bounded is None else bounded.kept,
     )
+
+
+def _read(
+    steps: Generator[Step, None, None], watch: Callable[[Step], object] | None
+) -> Generator[Step, None, None]:
+    """The steps, shown to the watcher one by one; when it wants to leave, one more that says so."""
+    with closing(steps):
+        for step in steps:
+            if step.labels is not None:
+                step.labels.flags.writeable = False  # a watcher may look, and keep them, but not change them
+            yield step
+            if watch is not None and _is_true(watch(step)) and step.stopped is None:
+                try:
+                    yield steps.throw(Leave())
+                except (Leave, StopIteration):
+                    yield replace(step, stopped="cancelled")
+                return
 
 
 def _bound(step: Step) -> float:

@@ -1,5 +1,6 @@
 """Array types, and the door at which dtype and shape are settled; past it they are trusted."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +21,10 @@ Sites = npt.NDArray[np.int64]
 """Flat indices of sites."""
 Index = tuple[slice, ...] | Sites
 """A place in an array: slices on a grid, an index array on a graph. NumPy reads both alike."""
+
+
+# Elements looked at in one go, where looking takes memory.
+_PIECE = 1 << 17
 
 
 def as_reals(name: str, values: npt.ArrayLike) -> Reals:
@@ -49,13 +54,15 @@ def check_finite(name: str, array: Reals) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(array.sum()):
             return
-    bad = ~np.isfinite(array)
-    if bad.any():
-        where = np.unravel_index(int(np.argmax(bad)), array.shape)
-        at = tuple(int(i) for i in where)
-        raise InputError(
-            f"{name} holds {array[where]} at {at}; expected finite numbers. Clip or replace such values first."
-        )
+    rows = max(1, _PIECE // max(1, math.prod(array.shape[1:])))  # of the few that need a closer look, a few at a time
+    for low in range(0, len(array), rows):
+        bad = ~np.isfinite(array[low : low + rows])
+        if bad.any():
+            row, *rest = np.unravel_index(int(np.argmax(bad)), bad.shape)
+            at = (low + int(row), *(int(i) for i in rest))
+            raise InputError(
+                f"{name} holds {array[at]} at {at}; expected finite numbers. Clip or replace such values first."
+            )
 
 
 def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...]) -> Labels:

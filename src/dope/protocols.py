@@ -180,7 +180,7 @@ class Step:
     round : number of rounds done, from 1.
     sweep : 0, or the number of the sweep with which a method polishes its last round, whose other fields it repeats.
     energy : energy of this round's labels (the best of this round's roundings).
-    labels : those labels; dropped from the trace that a Result keeps.
+    labels : those labels, or None where others were better; dropped from the trace that a Result keeps.
     disagreeing : sites on which some block differs from the consensus.
     seconds : since the method began.
     lower_bound, proved : a bound of the minimum, and the fraction of sites proved so far.
@@ -189,7 +189,7 @@ class Step:
     shares, multipliers, penalty : terms of the augmented Lagrangian, sum_k of E_k(y_k, y), of mu a_k'(y_k - S_k y)
         and of mu/2 |y_k - S_k y|^2, with y of this round and a_k of the round before.
     exact, rounding_error : whether the labels are a minimum of the integer energy, and what rounding can cost.
-    certificate : what proves the bound; dropped from the trace.
+    certificate : what proves the bound, where this is the last step; dropped from the trace.
     groups : how many blocks or unions of blocks there are.
     kept : what the method would like to find again when it is started from this step; dropped from the trace.
     stopped : why the method ends here, None while it goes on.
@@ -244,9 +244,17 @@ class Problem:
     start: Start | None = None
 
 
+class Leave(Exception):  # noqa: N818 (no error: somebody asked for it)
+    """Thrown into the steps of a method by a reader who wants no more."""
+
+
 class Method(Protocol):
     """A way for blocks to agree: a small frozen dataclass."""
 
     def steps(self, problem: Problem) -> Generator[Step, None, None]:
-        """One Step per round; the last one says why it stopped. Whoever reads them may leave earlier."""
+        """One Step per round; the last one says why it stopped.
+
+        Whoever reads them may leave earlier. `throw(Leave())` says so: a method that has a last word catches it and
+        yields one more Step, which says "cancelled".
+        """
         ...

@@ -36,7 +36,7 @@ from dope.fixed_point import FixedPoint
 from dope.methods.kept import Kept
 from dope.pairs import GridPairs
 from dope.partition import Partition
-from dope.protocols import Crew, FlowSolver, Problem, Step
+from dope.protocols import Crew, FlowSolver, Leave, Problem, Step
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ class Exact:
                 certified = run.certified(crew)
                 stopped = self._reason(run, certified)
                 try:
-                    yield run.step(done, proved, certified, stopped, time.perf_counter() - begun)
-                except GeneratorExit:  # whoever reads the steps leaves here
-                    run.keep()
-                    raise
+                    yield run.step(crew, done, proved, stopped, time.perf_counter() - begun)
+                except Leave:
+                    stopped = "cancelled"
+                    yield run.step(crew, done, proved, stopped, time.perf_counter() - begun)
                 if stopped:
                     run.keep()
                     return
@@ -193,16 +193,20 @@ class _Block:
     def _unary(self, energy: Energy) -> npt.NDArray[np.float64]:
         return np.ascontiguousarray(energy.unary[self._where], dtype=np.float64).ravel()
 
-    def _solve(self) -> list[_Solved]:
+    def _solve(self) -> dict[int, int]:
+        """The bounds of the blocks of its group."""
         self._flow.solve(self._k)
         return self._solved()
 
-    def _discharge(self) -> list[_Solved]:
+    def _discharge(self) -> dict[int, int]:
         self._flow.discharge(self._k)
         return self._solved()
 
-    def _solved(self) -> list[_Solved]:
-        return [_Solved(k, self._flow.bound(k), self._flow.labels(k)) for k in self._flow.members(self._k)]
+    def _solved(self) -> dict[int, int]:
+        return {k: self._flow.bound(k) for k in self._flow.members(self._k)}
+
+    def _labels(self) -> Labels:
+        return self._flow.labels(self._k)
 
     def _survey(self) -> tuple[int, int, int]:
         return self._flow.survey(self._k)
@@ -219,15 +223,6 @@ class _Block:
         return self._shared.partition.blocks[self._k].where
 
 
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """A block after its group was solved: its bound in units of 1 / scale, and its labels."""
-
-    k: int
-    bound: int
-    labels: Labels
-
-
 class _Run:
     """The coordinator's side: what is known of every block, and what to do next."""
 
@@ -238,9 +233,12 @@ class _Run:
         self.labels: Labels = np.zeros(problem.energy.shape, dtype=np.bool_)
         self._bounds, self._gaps, self._conflicts, self._apart = ([0] * number for _ in range(4))
         self._stale: set[int] = set()  # blocks whose seams have to be looked at again
+        self._relabelled: set[int] = set()  # blocks whose labels may be others than those held
         self._neighbors = [shared.flow.neighbors(k) for k in range(number)]
-        self._best: int | None = None
-        self._certificate: Certificate | None = None
+        self._certified = False
+        self._least = math.inf  # energy of the labels that were handed out
+        # The best bound so far and, where it may be better than the one at hand, what proves it.
+        self._best: tuple[int | float, Certificate | None] = -math.inf, None
 
     @classmethod
     def of(cls, problem: Problem) -> _Run:
@@ -301,36 +299,38 @@ class _Run:
         return sum(self._ask(crew, "bracket", groups).values()) / self.labels.size
 
     def solve(self, crew: Crew, groups: Iterable[int], task: str = "solve") -> None:
-        for solved in self._ask(crew, task, groups).values():
-            for one in solved:
-                self._bounds[one.k] = one.bound
-                self._keep_labels(one.k, one.labels)
-                self._stale.update([one.k, *self._neighbors[one.k]])
+        for bounds in self._ask(crew, task, groups).values():
+            for k, bound in bounds.items():
+                self._bounds[k] = bound
+                self._stale.update([k, *self._neighbors[k]])
+                self._relabelled.add(k)
 
-    def _keep_labels(self, k: int, labels: Labels) -> None:
-        where = self.problem.partition.blocks[k].where
-        self.labels[where] = labels.reshape(self.labels[where].shape)
+    def _look(self, crew: Crew, task: str, blocks: Iterable[int]) -> None:
+        """Fetch the labels of some blocks."""
+        for k, labels in self._ask(crew, task, blocks).items():
+            where = self.problem.partition.blocks[k].where
+            self.labels[where] = labels.reshape(self.labels[where].shape)
+        self._relabelled.clear()
 
     def certified(self, crew: Crew) -> bool:
         """Look at the seams of what was solved; whether the labels are the minimum now."""
         for k, (gap, conflicts, apart) in self._ask(crew, "survey", sorted(self._stale)).items():
             self._gaps[k], self._conflicts[k], self._apart[k] = gap, conflicts, apart
         self._stale.clear()
-        if self._best is None or self.bound > self._best:
-            self._best = self.bound
-            self._certificate = self._proof()
-        if any(self._conflicts) or not self.shared.flow.certify():
-            return False
-        if self.gap:  # over free sites only: they take the label that reaches them
-            for k, labels in self._ask(crew, "final_labels", range(self._number)).items():
-                self._keep_labels(k, labels)
+        self._certified = not any(self._conflicts) and self.shared.flow.certify()
+        if self._certified:
+            everyone = range(self._number)
+            # A gap is over free sites only: they take the label that reaches them.
+            self._look(crew, "final_labels", everyone if self.gap else sorted(self._relabelled))
             self._gaps, self._apart = [0] * self._number, [0] * self._number
-        return True
+        return self._certified
 
     def next_groups(self, crew: Crew, *, push: bool, merge: bool) -> list[int]:
         """Move flow over the seams, or take some away; which groups are to be solved."""
         flow = self.shared.flow
         if push:
+            if self.bound >= self._best[0]:  # which the pushes may lower
+                self._best = self.bound, self._proof()
             flow.push()
             return flow.changed()
         if merge:
@@ -373,22 +373,29 @@ class _Run:
             rounding_error=fixed.error,
         )
 
-    def step(self, number: int, proved: float | None, certified: bool, stopped: str | None, seconds: float) -> Step:
-        scale, constant, shared = self.shared.fixed.scale, self.problem.energy.constant, self.shared
-        assert self._best is not None
+    def step(self, crew: Crew, number: int, proved: float | None, stopped: str | None, seconds: float) -> Step:
+        """What is known now; labels where they are the best so far, and what proves the bound where this is the end."""
+        shared, constant = self.shared, self.problem.energy.constant
+        energy = self.bound + self.gap
+        better = energy < self._least or stopped is not None
+        if better:
+            self._least = energy
+            self._look(crew, "labels", sorted(self._relabelled))
+        now_best = self.bound >= self._best[0]
+        best = self.bound if now_best else self._best[0]
         return Step(
             round=number,
-            energy=constant + (self.bound + self.gap) / scale,
-            labels=self.labels.copy(),
+            energy=constant + energy / shared.fixed.scale,
+            labels=self.labels.copy() if better else None,
             disagreeing=sum(self._apart),
             seconds=seconds,
-            lower_bound=constant + self._best / scale,
-            proved=1.0 if certified else proved,
-            exact=certified,
+            lower_bound=constant + best / shared.fixed.scale,
+            proved=1.0 if self._certified else proved,
+            exact=self._certified,
             rounding_error=shared.fixed.error,
             stopped=stopped,
             groups=len({shared.flow.group(k) for k in range(self._number)}),
-            certificate=self._certificate,
+            certificate=None if stopped is None else self._proof() if now_best else self._best[1],
             kept=self._kept,
         )
 
