@@ -15,7 +15,8 @@ nb::object integer(const Total& total) {
 
 std::size_t checked_block(const BlockFlow& flow, std::int64_t k) {
     if (k < 0 || k >= static_cast<std::int64_t>(flow.blocks())) {
-        throw std::invalid_argument("block " + std::to_string(k) + " was asked for: expected 0 to " +
+        throw std::invalid_argument("block " + std::to_string(k) +
+                                    " was asked for: expected 0 to " +
                                     std::to_string(flow.blocks() - 1));
     }
     return static_cast<std::size_t>(k);
@@ -39,9 +40,11 @@ nb::object bool_array(std::size_t sites, Work&& work) {
 
 nb::tuple flow_arrays(const std::vector<WallFlow>& flows) {
     const auto column = [&](std::int64_t WallFlow::* field) {
-        return fresh_array<std::int64_t>({static_cast<Index>(flows.size())}, [&](std::int64_t* out) {
-            for (const WallFlow& flow : flows) *out++ = flow.*field;
-        });
+        return fresh_array<std::int64_t>({static_cast<Index>(flows.size())},
+                                         [&](std::int64_t* out) {
+                                             for (const WallFlow& flow : flows)
+                                                 *out++ = flow.*field;
+                                         });
     };
     return nb::make_tuple(column(&WallFlow::first), column(&WallFlow::second),
                           column(&WallFlow::amount));
@@ -133,12 +136,10 @@ void bind_blocks(nb::module_& m) {
         .def_prop_ro("blocks", &BlockFlow::blocks)
         .def_prop_ro("parts", &BlockFlow::parts, "How many parts there are to fill.")
         .def_prop_ro("bytes", &BlockFlow::bytes, "Bytes held, without the lists of work at hand.")
-        .def("group",
-             [](const BlockFlow& self, std::int64_t k) { return self.group(checked_block(self, k)); })
-        .def("members",
-             [](const BlockFlow& self, std::int64_t g) {
-                 return self.members(checked_block(self, g));
-             })
+        .def("group", [](const BlockFlow& self,
+                         std::int64_t k) { return self.group(checked_block(self, k)); })
+        .def("members", [](const BlockFlow& self,
+                           std::int64_t g) { return self.members(checked_block(self, g)); })
         .def("neighbors", [](const BlockFlow& self, std::int64_t k) {
             return self.neighbors(checked_block(self, k));
         });
@@ -152,7 +153,8 @@ void bind_blocks(nb::module_& m) {
         .def("join", &BlockFlow::join, nb::call_guard<nb::gil_scoped_release>(), nb::arg("part"),
              "When all parts are filled: those between this part and the one before.")
         .def("finish", &BlockFlow::finish, "When all are joined.")
-        .def("wall_in", for_block([](BlockFlow& self, std::size_t k, const Poll&) { self.wall_in(k); }),
+        .def("wall_in",
+             for_block([](BlockFlow& self, std::size_t k, const Poll&) { self.wall_in(k); }),
              nb::arg("k"), "Shut the arcs that leave a block.")
         .def(
             "price",
@@ -168,16 +170,16 @@ void bind_blocks(nb::module_& m) {
             },
             nb::arg("k"), nb::arg("unary"), nb::arg("before") = nb::none(),
             "Give a block its unary (flat), instead of an earlier one or of none.")
-        .def("solve",
-             for_block([](BlockFlow& self, std::size_t g, const Poll& poll) { self.solve(g, poll); }),
+        .def("solve", for_block([](BlockFlow& self, std::size_t g, const Poll& poll) {
+                 self.solve(g, poll);
+             }),
              nb::arg("g"), "Minimize a group with the flow over its walls as it is.")
         .def(
             "labels",
             [](BlockFlow& self, std::int64_t k, bool of_all) {
                 const std::size_t block = checked_block(self, k);
-                return bool_array(self.sites(block), [&](bool* out, const Poll&) {
-                    self.labels(block, of_all, out);
-                });
+                return bool_array(self.sites(block),
+                                  [&](bool* out, const Poll&) { self.labels(block, of_all, out); });
             },
             nb::arg("k"), nb::arg("of_all") = false,
             "A block's part of its group's smallest minimizer or, once certified, of everyone's.")
@@ -211,13 +213,11 @@ void bind_blocks(nb::module_& m) {
             nb::arg("k"),
             "What a block's labels cost at its walls beyond its bound, the number of arcs in "
             "conflict, and of its sites that differ from a neighbor over a wall.")
-        .def("discharge",
-             for_block([](BlockFlow& self, std::size_t g, const Poll& poll) {
+        .def("discharge", for_block([](BlockFlow& self, std::size_t g, const Poll& poll) {
                  self.discharge(g, poll);
              }),
              nb::arg("g"), "Send excess over the walls, towards the nearest sinks.")
-        .def("check",
-             for_block([](BlockFlow& self, std::size_t g, const Poll&) { self.check(g); }),
+        .def("check", for_block([](BlockFlow& self, std::size_t g, const Poll&) { self.check(g); }),
              nb::arg("g"), "Recompute slowly what must hold; RuntimeError where it does not.");
 
     flow.def("certify", &BlockFlow::certify, nb::call_guard<nb::gil_scoped_release>(),
@@ -226,15 +226,16 @@ void bind_blocks(nb::module_& m) {
             "push", [](BlockFlow& self) { return integer(self.push()); },
             "Push flow over every conflict; how much.")
         .def("changed", &BlockFlow::changed, "The groups to solve again.")
-        .def("disputes",
-             [](const BlockFlow& self) {
-                 nb::list found;
-                 for (const Dispute& d : self.disputes()) {
-                     found.append(nb::make_tuple(d.one, d.other, d.amount));
-                 }
-                 return found;
-             },
-             "(group, group, what could flow over their conflicts) for all that disagree.")
+        .def(
+            "disputes",
+            [](const BlockFlow& self) {
+                nb::list found;
+                for (const Dispute& d : self.disputes()) {
+                    found.append(nb::make_tuple(d.one, d.other, d.amount));
+                }
+                return found;
+            },
+            "(group, group, what could flow over their conflicts) for all that disagree.")
         .def(
             "merge",
             [](BlockFlow& self, std::int64_t g, std::int64_t h) {
@@ -253,8 +254,16 @@ void bind_blocks(nb::module_& m) {
              "Find how many walls lie between every site and a sink; before discharges.")
         .def("deliver", &BlockFlow::deliver, "What was discharged arrives.")
         .def(
-            "flows", [](const BlockFlow& self) { return flow_arrays(self.flows()); },
-            "(sites, later sites, what flows from the former to the latter) over all walls.")
+            "flows",
+            [](const BlockFlow& self, std::int64_t k) {
+                const std::size_t block = checked_block(self, k);
+                return flow_arrays(at_work([&](const Poll&) { return self.flows(block); }));
+            },
+            nb::arg("k"),
+            "(sites of a block, later sites elsewhere, what flows from the former to the latter).")
+        .def(
+            "pushed", [](const BlockFlow& self) { return flow_arrays(self.pushed()); },
+            "The same for all blocks, while nothing was merged or discharged.")
         .def("impose", &impose, nb::arg("first"), nb::arg("second"), nb::arg("amount"),
              nb::arg("sites"), "Let flow run over walls before anything is solved.");
 }

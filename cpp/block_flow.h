@@ -50,6 +50,7 @@ class BlockFlow {
     virtual void solve(std::size_t g, const Poll& poll) = 0;
     virtual void labels(std::size_t k, bool of_all, bool* out) const = 0;
     virtual Total bound(std::size_t k) const = 0;
+    virtual std::vector<WallFlow> flows(std::size_t k) const = 0;
     virtual Survey survey(std::size_t k) = 0;
     virtual void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) = 0;
     virtual void discharge(std::size_t g, const Poll& poll) = 0;
@@ -62,7 +63,7 @@ class BlockFlow {
     virtual void merge(std::size_t g, std::size_t h) = 0;
     virtual void measure() = 0;
     virtual void deliver() = 0;
-    virtual std::vector<WallFlow> flows() const = 0;
+    virtual std::vector<WallFlow> pushed() const = 0;
     virtual void impose(const std::vector<WallFlow>& flows) = 0;
     virtual std::size_t bytes() const = 0;
 };

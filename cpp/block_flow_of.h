@@ -26,8 +26,11 @@ class BlockFlowOf : public BlockFlow {
         blocks_->price(k, unary, before);
     }
     void solve(std::size_t g, const Poll& poll) override { blocks_->solve(g, poll); }
-    void labels(std::size_t k, bool of_all, bool* out) const override { blocks_->labels(k, of_all, out); }
+    void labels(std::size_t k, bool of_all, bool* out) const override {
+        blocks_->labels(k, of_all, out);
+    }
     Total bound(std::size_t k) const override { return blocks_->bound(k); }
+    std::vector<WallFlow> flows(std::size_t k) const override { return blocks_->flows(k); }
     Survey survey(std::size_t k) override { return blocks_->survey(k); }
     void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) override {
         blocks_->bracket(k, outside, out, poll);
@@ -42,7 +45,7 @@ class BlockFlowOf : public BlockFlow {
     void merge(std::size_t g, std::size_t h) override { blocks_->merge(g, h); }
     void measure() override { blocks_->measure(); }
     void deliver() override { blocks_->deliver(); }
-    std::vector<WallFlow> flows() const override { return blocks_->flows(); }
+    std::vector<WallFlow> pushed() const override { return blocks_->pushed(); }
     void impose(const std::vector<WallFlow>& flows) override {
         for (const WallFlow& flow : flows) blocks_->impose(flow);
     }

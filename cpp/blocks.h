@@ -5,7 +5,8 @@
 // only here, between the solves. With E(y) as in max_flow.h, at all times
 //
 //     bound = sum_i min(0, -excess_i)     <=   min E,        with equality when no path is left;
-//     E(y) - bound = the residuals of the shut arcs from label 1 to label 0,     y the blocks' labels.
+//     E(y) - bound = the residuals of the shut arcs from label 1 to label 0,     y the blocks'
+//     labels.
 //
 // After a solve every site of a block is on one of three sides: the sources reach it, or it reaches
 // the sinks, or it is free. An arc over a wall from a source's side to a sink's is a *conflict*, as
@@ -14,7 +15,8 @@
 // minimizer of all.
 //
 // Conflicts end in one of three ways:
-//     push        some flow over each conflict: per arc a step, which grows while the conflict keeps
+//     push        some flow over each conflict: per arc a step, which grows while the conflict
+//     keeps
 //                 its direction and halves when it turns round
 //     merge       take the walls between two groups of blocks away, and search them as one
 //     discharge   send all excess of a block that can leave it towards the nearest sinks, by the
@@ -54,7 +56,8 @@ class Blocks {
         for (std::size_t k = 0; k < blocks_.size(); ++k) {
             group_[k] = k;
             blocks_[k].members = {k};
-            blocks_[k].search = std::make_unique<Search>(network_, scale, excess_, network_.block(k));
+            blocks_[k].search =
+                std::make_unique<Search>(network_, scale, excess_, network_.block(k));
         }
     }
 
@@ -106,8 +109,8 @@ class Blocks {
         blocks_[g].search->resume(shifts, poll);
     }
 
-    // The labels of a block: the smallest minimizer's, of its group or, once certify() has said that
-    // it is known, of all.
+    // The labels of a block: the smallest minimizer's, of its group or, once certify() has said
+    // that it is known, of all.
     void labels(std::size_t k, bool of_all, bool* out) const {
         network_.for_each_row(network_.block(k), [&](Site first, Site length) {
             for (Site v = first; v < first + length; ++v) {
@@ -126,6 +129,14 @@ class Blocks {
         });
         total.add(static_cast<std::int64_t>(blocks_[k].saturated));
         return total;
+    }
+
+    // The flow between a block and places behind its own, also where there is no wall any more.
+    std::vector<WallFlow> flows(std::size_t k) const {
+        std::vector<WallFlow> found;
+        network_.for_each_crossing(
+            k, [](Site) { return true; }, [&](Site v, Arc m) { note_flow(v, m, found); });
+        return found;
     }
 
     // Finds the conflicts at a block's walls.
@@ -151,8 +162,8 @@ class Blocks {
         return found;
     }
 
-    // Labels of a group that no labels elsewhere can undercut or exceed: the smallest minimizer with
-    // everything outside 0, the largest with everything outside 1. One block after another.
+    // Labels of a group that no labels elsewhere can undercut or exceed: the smallest minimizer
+    // with everything outside 0, the largest with everything outside 1. One block after another.
     void bracket(std::size_t g, bool outside, bool* out, const Poll& poll) {
         std::vector<Shift> shifts;
         for (const std::size_t k : blocks_[g].members) {
@@ -278,7 +289,6 @@ class Blocks {
 
     // Makes two groups one, named by the lower of their names; it has to be solved.
     void merge(std::size_t g, std::size_t h) {
-        only_pushed_ = false;
         if (g > h) std::swap(g, h);
         for (const std::size_t k : blocks_[h].members) group_[k] = g;
         blocks_[g].absorbed.push_back(h);
@@ -287,7 +297,6 @@ class Blocks {
     // Finds, for all sites that reach no sink inside their block, how many walls lie on the way to
     // one.
     void measure() {
-        only_pushed_ = false;
         distance_.assign(static_cast<std::size_t>(network_.sites()), kUnreachable);
         std::vector<Site> queue;
         std::vector<Site> next;
@@ -335,24 +344,11 @@ class Blocks {
         }
     }
 
-    // All flow over walls, also over those taken away since, in the order of the sites.
-    std::vector<WallFlow> flows() const {
+    // The flow that was pushed over walls; all there is while nothing was merged or discharged.
+    std::vector<WallFlow> pushed() const {
         std::vector<WallFlow> found;
-        const auto look = [&](Site v, Arc m) {
-            const Site u = network_.head(v, m);
-            const std::int64_t forth = network_.residual(v, m);
-            const std::int64_t back = network_.residual(u, network_.opposite(v, m));
-            if (u < v || forth == back) return;
-            found.push_back({network_.callers(v), network_.callers(u), (back - forth) / 2});
-        };
-        if (only_pushed_) {
-            for (const auto& [key, pace] : paces_) {
-                look(static_cast<Site>(key >> 32), static_cast<Arc>(key & 0xFFFFFFFF));
-            }
-        } else {
-            for (std::size_t k = 0; k < blocks_.size(); ++k) {
-                network_.for_each_crossing(k, [](Site) { return true; }, look);
-            }
+        for (const auto& [key, pace] : paces_) {
+            note_flow(static_cast<Site>(key >> 32), static_cast<Arc>(key & 0xFFFFFFFF), found);
         }
         std::sort(found.begin(), found.end(), [](const WallFlow& a, const WallFlow& b) {
             return std::pair(a.first, a.second) < std::pair(b.first, b.second);
@@ -360,8 +356,8 @@ class Blocks {
         return found;
     }
 
-    // Lets flow run over a wall before anything is solved, as much of it as fits; between sites that
-    // are not neighbors, or in one block, nothing does.
+    // Lets flow run over a wall before anything is solved, as much of it as fits; between sites
+    // that are not neighbors, or in one block, nothing does.
     void impose(const WallFlow& flow) {
         const Site v = network_.place(static_cast<std::size_t>(flow.first));
         const Site u = network_.place(static_cast<std::size_t>(flow.second));
@@ -391,9 +387,9 @@ class Blocks {
     struct Block {
         std::vector<std::size_t> members;   // of the group that it names
         std::vector<std::size_t> absorbed;  // groups that have joined since it was solved
-        std::unique_ptr<Search> search;    // of that group; none if it names none
-        std::vector<Shift> shifts;         // that came over its walls since it was solved
-        std::vector<Shift> sent;           // over its group's walls, not yet delivered
+        std::unique_ptr<Search> search;     // of that group; none if it names none
+        std::vector<Shift> shifts;          // that came over its walls since it was solved
+        std::vector<Shift> sent;            // over its group's walls, not yet delivered
         std::vector<Conflict> conflicts;
         Total beyond;  // what its minimum owes to unaries beyond the clamp
         double saturated = 0.0;
@@ -410,6 +406,15 @@ class Blocks {
         if (reached(v)) return;
         marked_[static_cast<std::size_t>(v)] = true;
         queue.push_back(v);
+    }
+
+    void note_flow(Site v, Arc m, std::vector<WallFlow>& found) const {
+        const Site u = network_.head(v, m);
+        if (u < v) return;  // seen from there
+        const std::int64_t forth = network_.residual(v, m);
+        const std::int64_t back = network_.residual(u, network_.opposite(v, m));
+        if (forth == back) return;
+        found.push_back({network_.callers(v), network_.callers(u), (back - forth) / 2});
     }
 
     // Marks the free sites that sources reach over walls.
@@ -482,7 +487,8 @@ class Blocks {
         search.absorb(*blocks_[h].search);
         for (const std::size_t k : ours) {
             const auto near = network_.neighbors(k);
-            if (std::none_of(near.begin(), near.end(), [&](auto n) { return is_theirs[n]; })) continue;
+            if (std::none_of(near.begin(), near.end(), [&](auto n) { return is_theirs[n]; }))
+                continue;
             network_.for_each_crossing(
                 k, [](Site) { return true; },
                 [&](Site v, Arc m) {
@@ -536,7 +542,6 @@ class Blocks {
     std::vector<std::size_t> group_;  // of each block
     std::vector<Block> blocks_;
     std::unordered_map<std::uint64_t, Pace> paces_;  // of the arcs that were in conflict
-    bool only_pushed_ = true;  // flow over walls was: all such arcs have a pace
     std::vector<bool> marked_;
     std::vector<std::int32_t> distance_;
 };

@@ -107,7 +107,9 @@ class GridNetwork : public Store {
             const Index p = rest / layout_.strides[a];
             rest -= p * layout_.strides[a];
             const Point& axis = cuts_[a];
-            k = k * (axis.size() + 1) + static_cast<std::size_t>(std::upper_bound(axis.begin(), axis.end(), p) - axis.begin());
+            k = k * (axis.size() + 1) +
+                static_cast<std::size_t>(std::upper_bound(axis.begin(), axis.end(), p) -
+                                         axis.begin());
         }
         return k;
     }

@@ -255,7 +255,9 @@ class MaxFlow {
         Arc arc;
     };
 
-    static Excess& at(const Excesses& values, Site v) { return values[static_cast<std::size_t>(v)]; }
+    static Excess& at(const Excesses& values, Site v) {
+        return values[static_cast<std::size_t>(v)];
+    }
 
     // visit(place of the first site, its place in the caller's arrays, length) for every row.
     template <class Visit>
@@ -272,7 +274,8 @@ class MaxFlow {
     template <class Visit>
     void for_each_site(Visit&& visit) const {
         for_each_row([&](Site first, std::size_t callers, Site length) {
-            for (Site t = 0; t < length; ++t) visit(first + t, callers + static_cast<std::size_t>(t));
+            for (Site t = 0; t < length; ++t)
+                visit(first + t, callers + static_cast<std::size_t>(t));
         });
     }
 
@@ -841,7 +844,7 @@ class MaxFlow {
     Excesses excess_;
     // In units of 1 / scale, in the caller's order; nothing where the network is shared.
     std::vector<std::int64_t> unary_;
-    double saturated_ = 0.0;           // what saturation takes from the minimum, in the same units
+    double saturated_ = 0.0;  // what saturation takes from the minimum, in the same units
 
     Forest source_;
     Forest sink_;
@@ -850,9 +853,9 @@ class MaxFlow {
     Stack<Orphan> now_;  // orphans at one depth
     Stack<Orphan> children_;
     std::vector<Stack<Site>> waves_;  // by depth, the sites that mending has to scan
-    Stack<Conflict> conflicts_;  // open arcs from the source forest to the sink forest
-    const Poll* poll_ = nullptr;  // of the call at hand
-    std::int64_t work_ = 0;       // since it was last asked
+    Stack<Conflict> conflicts_;       // open arcs from the source forest to the sink forest
+    const Poll* poll_ = nullptr;      // of the call at hand
+    std::int64_t work_ = 0;           // since it was last asked
     std::int64_t adoptions_ = 0;
     std::int64_t adoptions_when_cold_ = 0;  // in the last solve that planted new forests
     std::int64_t most_adoptions_ = 0;       // before old forests are given up

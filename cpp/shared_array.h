@@ -1,6 +1,6 @@
 // An array that copies share, so that a network can be seen from several searches at once. Its
-// memory begins as zeros that the system hands out page by page when they are first touched: threads
-// that fill different parts of a large array do not wait for one that clears it.
+// memory begins as zeros that the system hands out page by page when they are first touched:
+// threads that fill different parts of a large array do not wait for one that clears it.
 #pragma once
 
 #include <cstddef>

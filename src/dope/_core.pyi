@@ -137,6 +137,7 @@ def roughness(
     high: Sequence[int],
 ) -> float:
     """The sum of the weights of the pairs with p in the box whose labels differ."""
+
 @final
 class BlockFlow:
     """One residual graph, searched block by block: see cpp/blocks.h.
@@ -210,8 +211,10 @@ class BlockFlow:
         """Find how many walls lie between every site and a sink; before discharges."""
     def deliver(self) -> None:
         """What was discharged arrives."""
-    def flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """(sites, later sites, what flows from the former to the latter) over all walls."""
+    def flows(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """(sites of a block, later sites elsewhere, what flows from the former to the latter)."""
+    def pushed(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The same for all blocks, while nothing was merged or discharged."""
     def impose(
         self, first: NDArray[np.int64], second: NDArray[np.int64], amount: NDArray[np.int64], sites: int
     ) -> None:

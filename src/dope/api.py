@@ -22,10 +22,12 @@ from dope.partition import Partition
 from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Problem, Start, Step
 from dope.solvers import Icm, MaxFlow
 
-# A block's minimizer should fit into a share of the last-level cache that a core can hope for, and a problem that
-# needs no more than WHOLE_BYTES is best left in one block. Neither depends on the machine: results must not.
+# What a block's flows should take, and what is best left in one block: Exact() gains from blocks what threads give and
+# loses little, other methods lose quality at every seam. None of it depends on the machine: results must not.
 BLOCK_BYTES = 64 << 20
 WHOLE_BYTES = 512 << 20
+WHOLE_BYTES_EXACT = 16 << 20
+FEWEST_BLOCKS_EXACT = 8
 SMALL_PAIRS = 1 << 20
 
 
@@ -109,7 +111,7 @@ def minimize(
     energy : Energy
     blocks : int, tuple or Partition, optional
         A number of blocks, a number per axis, or the blocks themselves. By default it follows from the number of
-        sites and of neighbours: one block for a small problem, else blocks of about 64 MB.
+        sites and of neighbours: one block for a small problem, else blocks of at most about 64 MB.
     overlap : float or int
         A float makes each block's side grow by that fraction, an int by that many sites.
     method : optional
@@ -147,14 +149,19 @@ def minimize(
     ):
         if plug_in is not None and (isinstance(plug_in, type) or not hasattr(plug_in, ability)):
             raise InputError(f"{name} is {plug_in!r}; expected an object with {ability}, or None.")
+    solver = solver or _automatic_solver(energy)
+    overlaps = blocks.overlaps if isinstance(blocks, Partition) else bool(overlap)
+    method = method or (Admm() if overlaps else _automatic_method(energy, solver))
+    free_seams = isinstance(method, Exact) and not isinstance(energy.pairs, GraphPairs)  # a graph's cost time to find
+    fewest, whole = (FEWEST_BLOCKS_EXACT, WHOLE_BYTES_EXACT) if free_seams else (1, WHOLE_BYTES)
     problem = Problem(
         energy=energy,
-        partition=_partition(energy, blocks, overlap),
-        solver=solver or _automatic_solver(energy),
+        partition=_partition(energy, _automatic_blocks(energy, whole, fewest) if blocks is None else blocks, overlap),
+        solver=solver,
         executor=executor or Threads(),
         start=_start(energy, start),
     )
-    return _result(problem, (method or _automatic_method(problem)).steps(problem), watch)
+    return _result(problem, method.steps(problem), watch)
 
 
 def _start(energy: Energy, previous: Result | None) -> Start | None:
@@ -167,15 +174,12 @@ def _start(energy: Energy, previous: Result | None) -> Start | None:
     return Start(previous.labels, previous.certificate, previous._kept)
 
 
-def _automatic_method(problem: Problem) -> Method:
+def _automatic_method(energy: Energy, solver: BlockSolver) -> Method:
     """The global minimum where flows can find it."""
-    flows = problem.energy.submodular and isinstance(problem.solver, FlowSolver)
-    return Exact() if flows and not problem.partition.overlaps else Admm()
+    return Exact() if energy.submodular and isinstance(solver, FlowSolver) else Admm()
 
 
-def _result(
-    problem: Problem, steps: Generator[Step, None, None], watch: Callable[[Step], object] | None
-) -> Result:
+def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callable[[Step], object] | None) -> Result:
     """Read the steps, keep the best labels, and say what is known about them."""
     best: Step | None = None
     bounded: Step | None = None
@@ -210,9 +214,7 @@ def _result(
     )
 
 
-def _read(
-    steps: Generator[Step, None, None], watch: Callable[[Step], object] | None
-) -> Generator[Step, None, None]:
+def _read(steps: Generator[Step, None, None], watch: Callable[[Step], object] | None) -> Generator[Step, None, None]:
     """The steps, shown to the watcher one by one; when it wants to leave, one more that says so."""
     with closing(steps):
         for step in steps:
@@ -242,7 +244,7 @@ def _is_true(answer: object) -> bool:
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
-def _partition(energy: Energy, blocks: int | Sequence[int] | Partition | None, overlap: float | int) -> Partition:
+def _partition(energy: Energy, blocks: int | Sequence[int] | Partition, overlap: float | int) -> Partition:
     if isinstance(blocks, Partition):
         if blocks.shape != energy.shape:
             raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
@@ -251,10 +253,9 @@ def _partition(energy: Energy, blocks: int | Sequence[int] | Partition | None, o
         if overlap:
             raise InputError(f"overlap is {overlap!r} beside a Partition, which has its own; leave overlap out.")
         return blocks
-    number = _automatic_blocks(energy) if blocks is None else blocks
     if isinstance(energy.pairs, GraphPairs):
-        return Partition.graph(energy.pairs, cast("int", number), overlap=overlap)
-    return Partition.grid(energy.shape, number, overlap=overlap)
+        return Partition.graph(energy.pairs, cast("int", blocks), overlap=overlap)
+    return Partition.grid(energy.shape, blocks, overlap=overlap)
 
 
 def _automatic_solver(energy: Energy) -> BlockSolver:
@@ -264,11 +265,10 @@ def _automatic_solver(energy: Energy) -> BlockSolver:
     return MaxFlow(bits=64) if energy.pairs.number <= SMALL_PAIRS else MaxFlow()
 
 
-def _automatic_blocks(energy: Energy) -> int:
+def _automatic_blocks(energy: Energy, whole: int, fewest: int) -> int:
     """1, or the power of two that brings blocks down to about BLOCK_BYTES, as far as the grid's sides allow."""
-    sites = energy.unary.size
-    needed = 8 * energy.pairs.number + 32 * sites
-    if needed <= WHOLE_BYTES:
+    needed = 8 * energy.pairs.number + 32 * energy.unary.size
+    if needed <= whole:
         return 1
-    number = 1 << math.ceil(math.log2(needed / BLOCK_BYTES))
+    number = max(fewest, 1 << math.ceil(math.log2(needed / BLOCK_BYTES)))
     return min(number, 1 << (max(energy.shape).bit_length() - 1))

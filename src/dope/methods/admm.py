@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -26,11 +27,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Labels, Sites
-from dope.energy import Energy
 from dope.errors import InputError
 from dope.methods.admm_block import BlockRecipe, Measure, Near, Seams, Solve, Solved, Survey, Values
+from dope.methods.exact import Exact
 from dope.methods.sweeps import sweep
-from dope.protocols import Crew, Problem, Step
+from dope.protocols import Crew, FlowSolver, Leave, Problem, Step
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Admm:
     patience : stop when the best labels have not improved for so many rounds; None to go on.
     penalty : "coupled" (sites where blocks meet) or "all" (every site, as in the paper).
     sweeps : afterwards, so many sweeps over shifted blocks with their surroundings fixed; they never raise the energy.
+    bound : at the end, so many rounds of flows between the blocks for a better lower bound, and the fraction of sites
+        proved; only for a submodular energy and MaxFlow(). With 0 the bound is that of the first round.
     """
 
     mu0: float | Literal["auto"] = "auto"
@@ -55,6 +58,7 @@ class Admm:
     patience: int | None = 4
     penalty: Literal["coupled", "all"] = "coupled"
     sweeps: int = 2
+    bound: int = 2
 
     def __post_init__(self) -> None:
         if self.mu0 != "auto" and not (_is_number(self.mu0) and 0 < self.mu0 < math.inf):
@@ -63,7 +67,7 @@ class Admm:
             raise InputError(f"Admm: mu_fact is {self.mu_fact!r}; expected a positive number.")
         if not (_is_number(self.eps) and 0 <= self.eps < math.inf):
             raise InputError(f"Admm: eps is {self.eps!r}; expected a number of 0 or more.")
-        for name, value, least in (("rounds", self.rounds, 1), ("sweeps", self.sweeps, 0)):
+        for name, value, least in (("rounds", self.rounds, 1), ("sweeps", self.sweeps, 0), ("bound", self.bound, 0)):
             if not _is_whole(value) or value < least:
                 raise InputError(f"Admm: {name} is {value!r}; expected a whole number of {least} or more.")
         if self.patience is not None and (not _is_whole(self.patience) or self.patience < 1):
@@ -77,7 +81,7 @@ class Admm:
 
         mu0 is an absolute number there, meant for unaries of a few units.
         """
-        return cls(mu0=mu0, mu_fact=mu_fact, rounds=rounds, eps=eps, patience=None, penalty="all", sweeps=0)
+        return cls(mu0=mu0, mu_fact=mu_fact, rounds=rounds, eps=eps, patience=None, penalty="all", sweeps=0, bound=0)
 
     def steps(self, problem: Problem) -> Generator[Step, None, None]:
         """One Step per round."""
@@ -89,21 +93,47 @@ class Admm:
         sweeps = self.sweeps if len(recipes) > 1 else 0
         best = last = None
         with problem.executor.gather(recipes) as crew:
-            for last in self._rounds(problem, crew, begun):
-                best = last if best is None or last.energy < best.energy else best
-                yield replace(last, stopped=None) if sweeps else last
+            for step in self._rounds(problem, crew, begun):
+                if last is not None:
+                    yield last
+                best = step if best is None or step.energy < best.energy else best
+                last = step
         assert best is not None and best.labels is not None and last is not None
-        start = _better_of(best, problem.energy)
+        stopped = last.stopped
+        if sweeps:
+            yield replace(last, stopped=None)
+        start = _better_of(best, problem)
         for number, labels in enumerate(sweep(problem, start, sweeps), start=1):
-            yield replace(
+            if number > 1:
+                yield last
+            last = replace(
                 last,
-                round=last.round + number,
+                round=last.round + 1,
                 sweep=number,
                 energy=problem.energy(labels),
                 labels=labels,
                 seconds=time.perf_counter() - begun,
-                stopped=last.stopped if number == sweeps else None,
+                stopped=None,
             )
+        yield replace(self._bounded(problem, last), seconds=time.perf_counter() - begun, stopped=stopped)
+
+    def _bounded(self, problem: Problem, last: Step) -> Step:
+        """The last step with a bound by flows between the blocks, where that is possible."""
+        partition = problem.partition
+        flows = problem.energy.submodular and isinstance(problem.solver, FlowSolver)
+        if not self.bound or not flows or len(partition.blocks) == 1:
+            return last
+        if partition.overlaps and partition.cuts is None:
+            return last
+        apart = partition.even() if partition.overlaps else partition
+        steps = Exact(rounds=self.bound, bracket=True).steps(replace(problem, partition=apart, start=None))
+        with closing(steps):
+            step = next(steps)
+            while step.stopped is None:
+                step = next(steps) if step.round <= self.bound else steps.throw(Leave())
+        if step.lower_bound is None or (last.lower_bound is not None and step.lower_bound < last.lower_bound):
+            return last
+        return replace(last, lower_bound=step.lower_bound, proved=step.proved, certificate=step.certificate)
 
     def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
         consensus = _Consensus(problem, crew.ask([Survey()] * len(problem.partition.blocks)))
@@ -287,13 +317,17 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _better_of(best: Step, energy: Energy) -> Labels:
-    """The labels of a step, or constant ones where those cost less: small blocks and strong pairs can do that badly."""
+def _better_of(best: Step, problem: Problem) -> Labels:
+    """The labels of a step, or those to start with, or constant ones: small blocks can do that badly."""
     assert best.labels is not None
+    energy, start = problem.energy, problem.start
+    labels, least = best.labels, best.energy
+    if start is not None and energy(start.labels) < least:
+        labels, least = start.labels, energy(start.labels)
     price = float(energy.unary.sum(dtype=np.float64))
-    if energy.constant + min(0.0, price) < best.energy:
+    if energy.constant + min(0.0, price) < least:
         return np.full(energy.shape, price < 0.0)
-    return best.labels
+    return labels
 
 
 def _slices(lengths: Sequence[int]) -> list[slice]:

@@ -4,16 +4,16 @@ A pair that crosses a seam is w|y_i - y_j| = max over |f| <= w of f (y_i - y_j),
 
     LB(f) = sum_k min over block k of [ sum_i (u_i + sum_j +-f_ij) y_i + pairs inside k ]    <=    min E
 
-with equality for the best f. f is flow over the seams of one residual graph that the core holds (`_core.BlockFlow`, whose
-equations are at the head of cpp/blocks.h). In a round all blocks that something came to are solved again, in parallel:
+with equality for the best f. f is flow over the seams of one residual graph that the core holds (`_core.BlockFlow`;
+its equations are at the head of cpp/blocks.h). In a round all blocks that something came to are solved again:
 
     conflict    a seam still lets flow from a source's side to a sink's, directly or over free sites: E(y) > LB(f)
     push        some flow over every conflict, then the next round; the core keeps flow and search trees
     merge       after some rounds: neighbouring groups that still disagree become one, at most K - 1 times
     discharge   instead of merging, where groups must not grow: excess leaves its block towards the nearest sinks
 
-Costs are integers in there (`fixed_point`): E(y) = LB(f) is an equality. Labels are then read off by reachability, which
-gives the smallest minimiser, whatever the blocks, the executor and the start.
+Costs are integers in there (`fixed_point`): E(y) = LB(f) is an equality. Labels are then read off by reachability,
+which gives the smallest minimiser, whatever the blocks, the executor and the start.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Index, Labels
+from dope.arrays import Index, Labels, Sites
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
@@ -37,6 +37,9 @@ from dope.methods.kept import Kept
 from dope.pairs import GridPairs
 from dope.partition import Partition
 from dope.protocols import Crew, FlowSolver, Leave, Problem, Step
+
+_Flows = tuple[Sites, Sites, Sites]
+"""Sites, sites and what flows from the former to the latter."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,17 @@ class Exact:
                 done += 1
                 certified = run.certified(crew)
                 stopped = self._reason(run, certified)
-                try:
-                    yield run.step(crew, done, proved, stopped, time.perf_counter() - begun)
-                except Leave:
-                    stopped = "cancelled"
-                    yield run.step(crew, done, proved, stopped, time.perf_counter() - begun)
+                step = run.step(crew, done, proved, stopped, time.perf_counter() - begun)
                 if stopped:
                     run.keep()
+                try:
+                    yield step
+                except Leave:
+                    last = run.step(crew, done, proved, "cancelled", time.perf_counter() - begun)
+                    run.keep()
+                    yield last
+                    return
+                if stopped:
                     return
                 groups = run.next_groups(crew, push=done <= rounds, merge=self.merge)
 
@@ -100,9 +107,11 @@ class Exact:
 
 
 def _rounds(energy: Energy, rounds: int | None) -> int:
+    """Rounds before merging: they keep unions small, and cost more than they save where seams have many pairs."""
     if rounds is not None:
         return int(rounds)
-    return 3 if energy.pairs.degree > 100 else 8
+    # Measured on A2e, A2h, Bh, M5, M7 of benchmarks/cases.py and on photos with 3x3 and 7x7.
+    return 4 if energy.pairs.degree <= 8 else 2 if len(energy.shape) <= 2 else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,9 +195,7 @@ class _Block:
 
     def _price(self) -> None:
         before = self._shared.priced
-        self._flow.price(
-            self._k, self._unary(self._shared.energy), None if before is None else self._unary(before)
-        )
+        self._flow.price(self._k, self._unary(self._shared.energy), None if before is None else self._unary(before))
 
     def _unary(self, energy: Energy) -> npt.NDArray[np.float64]:
         return np.ascontiguousarray(energy.unary[self._where], dtype=np.float64).ravel()
@@ -207,6 +214,9 @@ class _Block:
 
     def _labels(self) -> Labels:
         return self._flow.labels(self._k)
+
+    def _flows(self) -> _Flows:
+        return self._flow.flows(self._k)
 
     def _survey(self) -> tuple[int, int, int]:
         return self._flow.survey(self._k)
@@ -330,7 +340,7 @@ class _Run:
         flow = self.shared.flow
         if push:
             if self.bound >= self._best[0]:  # which the pushes may lower
-                self._best = self.bound, self._proof()
+                self._best = self.bound, self._proof(self.shared.flow.pushed())
             flow.push()
             return flow.changed()
         if merge:
@@ -356,12 +366,17 @@ class _Run:
             sizes[self.shared.flow.group(k)] += self.labels[block.where].size
         return sizes
 
-    def _proof(self) -> Certificate | None:
+    def _all_flows(self, crew: Crew) -> _Flows:
+        found = self._ask(crew, "flows", range(self._number)).values()
+        first, second, flow = (np.concatenate(column) for column in zip(*found, strict=True))
+        return first, second, flow
+
+    def _proof(self, flows: _Flows) -> Certificate | None:
         """What proves the bound of this round; None where its numbers exceed 63 bits."""
         if max(map(abs, self._bounds)) >= 1 << 63:
             return None
         partition, fixed = self.problem.partition, self.shared.fixed
-        first, second, flow = self.shared.flow.flows()
+        first, second, flow = flows
         return Certificate(
             scale=fixed.scale,
             cuts=partition.cuts,
@@ -383,6 +398,9 @@ class _Run:
             self._look(crew, "labels", sorted(self._relabelled))
         now_best = self.bound >= self._best[0]
         best = self.bound if now_best else self._best[0]
+        certificate = None
+        if stopped is not None:
+            certificate = self._proof(self._all_flows(crew)) if now_best else self._best[1]
         return Step(
             round=number,
             energy=constant + energy / shared.fixed.scale,
@@ -395,7 +413,7 @@ class _Run:
             rounding_error=shared.fixed.error,
             stopped=stopped,
             groups=len({shared.flow.group(k) for k in range(self._number)}),
-            certificate=None if stopped is None else self._proof() if now_best else self._best[1],
+            certificate=certificate,
             kept=self._kept,
         )
 

@@ -105,4 +105,6 @@ def _same_arrays(one: object, other: object) -> bool:
     assert isinstance(ones, tuple) and isinstance(others, tuple)
     if len(ones) != len(others):
         return False
-    return all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in zip(ones, others))
+    return all(
+        a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in zip(ones, others, strict=True)
+    )
