@@ -131,9 +131,10 @@ class Admm:
             step = next(steps)
             while step.stopped is None:
                 step = next(steps) if step.round <= self.bound else steps.throw(Leave())
+        last = replace(last, proved=step.proved)
         if step.lower_bound is None or (last.lower_bound is not None and step.lower_bound < last.lower_bound):
             return last
-        return replace(last, lower_bound=step.lower_bound, proved=step.proved, certificate=step.certificate)
+        return replace(last, lower_bound=step.lower_bound, certificate=step.certificate)
 
     def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
         consensus = _Consensus(problem, crew.ask([Survey()] * len(problem.partition.blocks)))

@@ -60,7 +60,8 @@ class Exact:
     bracket: bool = False
 
     def __post_init__(self) -> None:
-        number = isinstance(self.tolerance, (int, float, np.number)) and not isinstance(self.tolerance, bool)
+        tolerance: object = self.tolerance
+        number = isinstance(tolerance, (int, float, np.number)) and not isinstance(tolerance, bool)
         if not number or not 0.0 <= self.tolerance < math.inf:
             raise InputError(f"Exact: tolerance is {self.tolerance!r}; expected a number of 0 or more.")
         whole = isinstance(self.rounds, (int, np.integer)) and not isinstance(self.rounds, bool)
@@ -306,7 +307,8 @@ class _Run:
 
     def bracket(self, crew: Crew, groups: Iterable[int]) -> float:
         """The fraction of sites that are proved whatever the other groups do."""
-        return sum(self._ask(crew, "bracket", groups).values()) / self.labels.size
+        proved: int = sum(self._ask(crew, "bracket", groups).values())
+        return proved / self.labels.size
 
     def solve(self, crew: Crew, groups: Iterable[int], task: str = "solve") -> None:
         for bounds in self._ask(crew, task, groups).values():

@@ -76,7 +76,8 @@ def _same_blocks(one: Partition, other: Partition) -> bool:
         return True
     if one.cuts is not None or other.cuts is not None or len(one.blocks) != len(other.blocks):
         return False
-    return all(np.array_equal(a.where, b.where) for a, b in zip(one.blocks, other.blocks, strict=True))
+    places = [(a.where, b.where) for a, b in zip(one.blocks, other.blocks, strict=True)]
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in places)
 
 
 def _same_pairs(one: Pairs, other: Pairs) -> bool:
