@@ -131,3 +131,29 @@ def paper_loop(blocks, minimum, *, mu0, mu_fact, rounds):
             ),
         }
         mu *= mu_fact
+
+
+def bracketed(energy, partition, minimizers):
+    """What holds of all minimisers, block by block: never less than `low`, never more than `high`, both flat.
+
+    Each block alone, all sites outside 0 for `low` and 1 for `high`; `minimizers(unary, edges, weights)` gives the
+    smallest and the largest of the block.
+    """
+    first, second, weights = energy.pairs.edges()
+    numbers = np.arange(energy.unary.size).reshape(energy.shape)
+    low, high = np.zeros(energy.unary.size, bool), np.zeros(energy.unary.size, bool)
+    for block in partition.blocks:
+        sites = numbers[block.where].ravel()
+        place = np.full(energy.unary.size, -1)
+        place[sites] = np.arange(len(sites))
+        a, b = place[first], place[second]
+        inside = (a >= 0) & (b >= 0)
+        outward = np.zeros(len(sites))
+        for ends in (a, b):
+            crossing = (ends >= 0) & ~inside
+            np.add.at(outward, ends[crossing], weights[crossing])
+        edges = np.stack([a[inside], b[inside]], axis=1)
+        unary = energy.unary.ravel()[sites].astype(float)
+        low[sites] = minimizers(unary + outward, edges, weights[inside])[0]
+        high[sites] = minimizers(unary - outward, edges, weights[inside])[1]
+    return low, high

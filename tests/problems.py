@@ -67,8 +67,8 @@ def energies(draw, *, most=14, signed=False, integers=None):
 
 
 @st.composite
-def partitions(draw, energy):
-    overlap = draw(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9]))
+def partitions(draw, energy, *, overlaps=True):
+    overlap = draw(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9])) if overlaps else 0.0
     if len(energy.shape) == 1 and hasattr(energy.pairs, "first"):
         blocks = draw(st.integers(1, min(5, energy.unary.size)))
         return Partition.graph(energy.pairs, blocks, overlap=overlap)

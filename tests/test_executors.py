@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dope import Admm, Energy, MaxFlow, Partition, Threads
+from dope import Admm, Energy, Exact, MaxFlow, Partition, Threads
 from dope.protocols import Problem
 
 # A round is stopped within some 0.1 s; that the machine may be busy with other things is allowed for.
@@ -72,28 +72,31 @@ def test_of_blocks_that_failed_one_is_told_and_not_that_others_were_cancelled():
     assert error.value in failures
 
 
-def test_steps_that_nobody_reads_on_leave_no_thread():
+@pytest.mark.parametrize("method", [Admm(), Exact()], ids=str)
+def test_steps_that_nobody_reads_on_leave_no_thread(method):
     energy = hard_energy(60)
     problem = Problem(energy, Partition.grid(energy.shape, 4), MaxFlow(), Threads(2))
-    with closing(Admm().steps(problem)) as steps:
+    with closing(method.steps(problem)) as steps:
         next(steps)
         assert at_work()
     assert not at_work()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals to other processes differ on Windows")
-def test_an_interrupt_stops_blocks_in_threads_at_once():
+@pytest.mark.parametrize("method", [Admm(), Exact()], ids=str)
+def test_an_interrupt_stops_blocks_in_threads_at_once(method):
     program = textwrap.dedent(
-        """
+        f"""
         import threading, time
         import dope
+        from dope import Admm, Exact, MaxFlow, Threads
         from test_executors import at_work, hard_energy
         energy = hard_energy(1600)
         while True:
             try:
                 print("ready", flush=True)
                 while True:
-                    dope.minimize(energy, blocks=4, solver=dope.MaxFlow(bits=32), executor=dope.Threads(2))
+                    dope.minimize(energy, blocks=4, method={method}, solver=MaxFlow(bits=32), executor=Threads(2))
             except KeyboardInterrupt:
                 print(time.monotonic(), len(at_work()), flush=True)
         """

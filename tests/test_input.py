@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dope
-from dope import Energy, InputError, MaxFlow, Partition, Threads
+from dope import Admm, Energy, Exact, InputError, MaxFlow, Partition, Threads
 
 GRID = np.zeros((4, 5))
 
@@ -154,17 +154,18 @@ def test_partition_of_a_graph_does_not_fit_a_grid():
         dope.minimize(graph, blocks=Partition.grid((6,), 2))
 
 
+@pytest.mark.parametrize("method", [Admm(), Exact()], ids=str)
 @pytest.mark.parametrize("size", [1e-300, 1e-12, 1.0, 1e12, 1e300])
 @pytest.mark.parametrize("strength", [1e-300, 1e-12, 1.0, 1e12, 1e300])
-def test_costs_of_any_size_are_solved(size, strength):
+def test_costs_of_any_size_are_solved(method, size, strength):
     unary = size * np.array([[-1.0, 0.5, 2.0], [-0.3, -0.4, 1.0]])
     energy = Energy.grid(unary, lam=strength)
     best = min(energy(np.array(y).reshape(2, 3)) for y in itertools.product([0, 1], repeat=6))
     for blocks in (1, 2):
-        result = dope.minimize(energy, blocks=blocks)
+        result = dope.minimize(energy, blocks=blocks, method=method)
         assert result.lower_bound <= best + result.rounding_error
         assert result.energy >= best
-    whole = dope.minimize(energy, blocks=1)
+    whole = dope.minimize(energy, blocks=1, method=method)
     assert whole.exact
     assert whole.energy <= best + whole.rounding_error + 1e-9 * abs(best)
 
@@ -266,11 +267,12 @@ def test_any_real_dtype_is_welcome(dtype):
     np.testing.assert_array_equal(dope.minimize(energy).labels, dope.minimize(same).labels)
 
 
-def test_non_contiguous_arrays_are_welcome():
+@pytest.mark.parametrize("method", [Admm(), Exact()], ids=str)
+def test_non_contiguous_arrays_are_welcome(method):
     rng = np.random.default_rng(2)
     unary, image = rng.normal(size=(20, 14))[::2, ::-1], rng.normal(size=(3, 14, 10)).T
-    result = dope.minimize(Energy.grid(unary, features=image), blocks=4)
-    copied = dope.minimize(Energy.grid(unary.copy(), features=image.copy()), blocks=4)
+    result = dope.minimize(Energy.grid(unary, features=image), blocks=4, method=method)
+    copied = dope.minimize(Energy.grid(unary.copy(), features=image.copy()), blocks=4, method=method)
     np.testing.assert_array_equal(result.labels, copied.labels)
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dope
-from dope import Admm, MaxFlow, Serial, Threads, _core
+from block_flows import PROBLEMS, wander
+from dope import Admm, Energy, Exact, MaxFlow, Serial, Threads, _core
 from flows import NETWORKS, SCALE, WIDTHS, Network, follow, network, random_weights
 from memory import growth
 from oracles import brute_force, edge_weight_matrix, scipy_minimum
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.soak
 def test_exact_solves_agree_with_brute_force(energy, data):
     bits = data.draw(st.sampled_from([None, 32, 64]))
     best, _, _ = brute_force(energy.unary, edge_weight_matrix(energy))
-    result = dope.minimize(energy, solver=MaxFlow(bits), blocks=1, executor=Serial())
+    result = dope.minimize(energy, solver=MaxFlow(bits), blocks=1, method=Admm(), executor=Serial())
     assert abs(result.energy - best) <= result.rounding_error + 1e-9 * (1 + abs(best))
 
 
@@ -53,6 +54,47 @@ def test_threads_agree_with_serial_for_any_blocks(energy, data):
     for other in runs[1:]:
         np.testing.assert_array_equal(other.labels, runs[0].labels)
         assert [step.energy for step in other.trace] == [step.energy for step in runs[0].trace]
+
+
+@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_blocks_wander_far_and_end_in_the_minimum(name, bits):
+    for seed in range(100, 120):
+        wander(name, seed, bits=bits, turns=60)
+
+
+@given(energies(most=12, integers=True), st.data())
+@settings(max_examples=5000)
+def test_blocks_agree_with_brute_force(energy, data):
+    partition = data.draw(partitions(energy, overlaps=False))
+    method = Exact(rounds=data.draw(st.integers(0, 6)), merge=data.draw(st.booleans()))
+    best, smallest, _ = brute_force(energy.unary, edge_weight_matrix(energy))
+    result = dope.minimize(energy, blocks=partition, method=method, executor=Serial())
+    assert result.exact and result.energy == best
+    np.testing.assert_array_equal(result.labels.ravel(), smallest)
+    assert dope.verify(energy, result.labels, result.certificate).exact
+
+
+@pytest.mark.parametrize("kernel", [[(0, 1), (1, 0)], 3, 7], ids=str)
+@pytest.mark.parametrize("number", [1, 4])
+def test_blocks_that_go_on_for_long_end_where_one_block_does(kernel, number):
+    """Pictures of some size in threads, from one change to the next, now merging and now not."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        shape = tuple(int(n) for n in rng.integers(60, 160, 2))
+        pixels = rng.normal(size=shape).cumsum(axis=int(rng.integers(2)))
+        unary = rng.normal(0, rng.choice([0.2, 2.0]), shape)
+        layout = tuple(int(n) for n in rng.integers(1, 9, 2))
+        result = None
+        for _ in range(6):
+            energy = Energy.grid(unary, lam=float(rng.choice([0.3, 1.0])), kernel=kernel, features=pixels)
+            method = Exact(rounds=int(rng.integers(5)), merge=bool(rng.random() < 0.5))
+            result = dope.minimize(energy, blocks=layout, method=method, executor=Threads(number), start=result)
+            assert result.exact
+            whole = MaxFlow(64).prepare(energy).minimize(energy.unary)
+            np.testing.assert_array_equal(result.labels, whole.labels)
+            changed = rng.random(shape) < rng.choice([0.001, 0.1, 1.0])
+            unary = np.where(changed, rng.normal(0, 2, shape), unary)
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
