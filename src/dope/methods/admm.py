@@ -93,19 +93,13 @@ class Admm:
         sweeps = self.sweeps if len(recipes) > 1 else 0
         best = last = None
         with problem.executor.gather(recipes) as crew:
-            for step in self._rounds(problem, crew, begun):
-                if last is not None:
-                    yield last
-                best = step if best is None or step.energy < best.energy else best
-                last = step
+            for last in self._rounds(problem, crew, begun):
+                best = last if best is None or last.energy < best.energy else best
+                if last.stopped is None or sweeps:
+                    yield replace(last, stopped=None)
         assert best is not None and best.labels is not None and last is not None
         stopped = last.stopped
-        if sweeps:
-            yield replace(last, stopped=None)
-        start = _better_of(best, problem)
-        for number, labels in enumerate(sweep(problem, start, sweeps), start=1):
-            if number > 1:
-                yield last
+        for number, labels in enumerate(sweep(problem, _better_of(best, problem), sweeps), start=1):
             last = replace(
                 last,
                 round=last.round + 1,
@@ -113,8 +107,9 @@ class Admm:
                 energy=problem.energy(labels),
                 labels=labels,
                 seconds=time.perf_counter() - begun,
-                stopped=None,
             )
+            if number < sweeps:
+                yield replace(last, stopped=None)
         yield replace(self._bounded(problem, last), seconds=time.perf_counter() - begun, stopped=stopped)
 
     def _bounded(self, problem: Problem, last: Step) -> Step:

@@ -102,7 +102,7 @@ class Exact:
     def _reason(self, run: _Run, certified: bool) -> str | None:
         if certified:
             return "exact"
-        if run.gap <= self.tolerance * abs(run.bound + run.gap):
+        if run.gap <= self.tolerance * abs(run.energy):
             return "tolerance"
         return None
 
@@ -281,6 +281,11 @@ class _Run:
     @property
     def gap(self) -> int:
         return sum(self._gaps)
+
+    @property
+    def energy(self) -> float:
+        """Of the labels, in units of 1 / scale like bound and gap, but with the constant."""
+        return self.problem.energy.constant * self.shared.fixed.scale + self.bound + self.gap
 
     def open(self, crew: Crew) -> list[int]:
         """Capacities, walls, unaries, and flows of an earlier result; which groups are to be solved: all."""

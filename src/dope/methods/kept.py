@@ -1,12 +1,14 @@
 """Flows that outlive their run, so that a later one can go on from them.
 
-They only save time, and are large: those of the last results stay, up to MOST_BYTES together, and none is pickled.
+They only save time, and are large: those of the last results stay, up to MOST_BYTES together, and none is pickled. With
+a flow goes a copy of the costs that it is of, since the caller may change the arrays they came from.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
@@ -17,7 +19,7 @@ from dope.fixed_point import FixedPoint
 from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
 
-MOST_BYTES = 2 << 30
+MOST_BYTES = 512 << 20
 
 # Those that hold a flow, the longest unused first; they live as long as somebody else holds them.
 _holding: OrderedDict[int, weakref.ref[Kept]] = OrderedDict()
@@ -33,8 +35,11 @@ class Kept:
         self._flow: _core.BlockFlow | None = None
 
     def put(self, energy: Energy, flow: _core.BlockFlow) -> None:
+        if flow.bytes > MOST_BYTES:
+            return
+        copied = _copied(energy)
         with _lock:
-            self._energy, self._flow = energy, flow
+            self._energy, self._flow = copied, flow
             _holding.pop(id(self), None)
             _holding[id(self)] = weakref.ref(self)
             while sum(one.bytes for ref in _holding.values() if (one := ref()) is not None) > MOST_BYTES:
@@ -71,6 +76,15 @@ class Kept:
         return Kept, (self._partition, self._fixed)
 
 
+def _copied(energy: Energy) -> Energy:
+    pairs = energy.pairs
+    if isinstance(pairs, GridPairs):
+        features = None if pairs.features is None else pairs.features.copy()
+        fields = pairs.fields and tuple(field.copy() for field in pairs.fields)
+        pairs = replace(pairs, features=features, fields=fields)
+    return replace(energy, unary=energy.unary.copy(), pairs=pairs)  # a graph's pairs are its own already
+
+
 def _same_blocks(one: Partition, other: Partition) -> bool:
     if one is other or (one.shape == other.shape and one.cuts is not None and one.cuts == other.cuts):
         return True
@@ -81,8 +95,6 @@ def _same_blocks(one: Partition, other: Partition) -> bool:
 
 
 def _same_pairs(one: Pairs, other: Pairs) -> bool:
-    if one is other:
-        return True
     if not isinstance(one, GridPairs) or not isinstance(other, GridPairs):
         return (
             not isinstance(one, GridPairs)
