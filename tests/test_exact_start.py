@@ -157,6 +157,24 @@ def test_arrays_that_the_caller_changed_in_place_are_changes(what):
     assert dope.verify(energy, result.labels, result.certificate).exact
 
 
+def test_what_was_merged_before_goes_the_same_way_in_threads():
+    """Groups that the last run merged reach further than their blocks do: neighbours must not be at work together."""
+    rng = np.random.default_rng(5)
+    old, new = (Energy.grid(rng.integers(-9, 10, (128, 512)), lam=6, kernel=FOUR) for _ in range(2))
+
+    def run(executor):
+        merging, apart = Exact(rounds=0), Exact(rounds=0, merge=False)
+        previous = dope.minimize(old, blocks=(4, 8), method=merging, watch=lambda step: step.round == 2)
+        assert 1 < previous.trace[-1].groups < 32
+        result = dope.minimize(new, blocks=(4, 8), method=apart, executor=executor, start=previous)
+        return [(step.energy, step.lower_bound, step.disagreeing) for step in result.trace]
+
+    serial = run(Serial())
+    assert len(serial) > 2
+    for _ in range(4):
+        assert run(Threads(4)) == serial
+
+
 def test_several_runs_may_start_from_one_result_at_once():
     previous = dope.minimize(Energy.grid(**arguments_of()), blocks=12)
     energies = [Energy.grid(**arguments_of() | {"unary": arguments_of(seed)["unary"]}) for seed in range(8)]
