@@ -213,7 +213,8 @@ def finish(driven, rng, way):
 def wander(name, seed, *, bits, turns):
     """A random sequence of steps, each checked; then to the minimum, twice."""
     rng = np.random.default_rng([seed, bits])
-    driven = Driven(*problem(name, rng), bits)
+    energy, partition = problem(name, rng)
+    driven = Driven(energy, partition, bits)
     steps = {
         "push": driven.push,
         "merge": lambda: driven.merge(rng),

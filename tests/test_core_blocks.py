@@ -38,7 +38,8 @@ def test_brackets_are_those_of_each_block_alone_whatever_has_flowed(name):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_what_was_pushed_is_what_flows(name):
     rng = np.random.default_rng(5)
-    driven = Driven(*problem(name, rng), 32)
+    energy, partition = problem(name, rng)
+    driven = Driven(energy, partition, 32)
     for _ in range(4):
         driven.push()
         pushed, flows = (
