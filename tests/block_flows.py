@@ -183,11 +183,18 @@ class Driven:
         holder = np.zeros(self.energy.unary.size, int)
         for k, sites in enumerate(members(self.partition)):
             holder[sites] = k
-        listed = list(zip(*(array.tolist() for array in self.flow.flows()), strict=True))
-        assert listed == sorted(listed)
-        for i, j, amount in listed:
-            assert holder[i] != holder[j]
-            assert 0 < abs(amount) <= allowed[i, j] * self.scale
+        for k in range(self.flow.blocks):
+            for i, j, amount in zip(*(array.tolist() for array in self.flow.flows(k)), strict=True):
+                assert holder[i] == k != holder[j]
+                assert 0 < abs(amount) <= allowed[i, j] * self.scale
+
+    def flows(self):
+        """Of all blocks, each pair once."""
+        of_blocks = [self.flow.flows(k) for k in range(self.flow.blocks)]
+        first, second, amount = (np.concatenate(arrays) for arrays in zip(*of_blocks, strict=True))
+        pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+        assert len({frozenset(pair) for pair in pairs}) == len(pairs)
+        return first, second, amount
 
 
 def finish(driven, rng, way):
@@ -206,7 +213,8 @@ def finish(driven, rng, way):
 def wander(name, seed, *, bits, turns):
     """A random sequence of steps, each checked; then to the minimum, twice."""
     rng = np.random.default_rng([seed, bits])
-    driven = Driven(*problem(name, rng), bits)
+    energy, partition = problem(name, rng)
+    driven = Driven(energy, partition, bits)
     steps = {
         "push": driven.push,
         "merge": lambda: driven.merge(rng),

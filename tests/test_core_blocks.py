@@ -36,16 +36,29 @@ def test_brackets_are_those_of_each_block_alone_whatever_has_flowed(name):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
+def test_what_was_pushed_is_what_flows(name):
+    rng = np.random.default_rng(5)
+    energy, partition = problem(name, rng)
+    driven = Driven(energy, partition, 32)
+    for _ in range(4):
+        driven.push()
+        pushed, flows = (
+            sorted(zip(*(a.tolist() for a in arrays), strict=True)) for arrays in (driven.flow.pushed(), driven.flows())
+        )
+        assert pushed == flows
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_flows_imposed_on_a_new_one_give_the_same_bound(name):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         energy, partition = problem(name, rng)
         driven = Driven(energy, partition, 64)
         finish(driven, rng, "discharge")
-        flows = driven.flow.flows()
+        flows = driven.flows()
         again = Driven(energy, partition, 64)
         again.flow.impose(*flows, energy.unary.size)
-        for mine, others in zip(again.flow.flows(), flows, strict=True):
+        for mine, others in zip(again.flows(), flows, strict=True):
             np.testing.assert_array_equal(mine, others)
         again.solve(again.flow.changed())
         assert again.certified()

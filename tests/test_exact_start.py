@@ -88,7 +88,7 @@ def test_after_any_change_the_result_is_that_of_a_fresh_run(name, blocks, merge)
         require_same(result, fresh)
         assert dope.verify(energy, result.labels, result.certificate)
         assert told(previous) == before
-    require_same(dope.minimize(energy, blocks=blocks, method=method, start=result), fresh)
+        require_same(dope.minimize(energy, blocks=blocks, method=method, start=result), fresh)
 
 
 @pytest.mark.parametrize("executor", [Serial(), Threads(4)], ids=str)
@@ -140,21 +140,34 @@ def test_a_graph_goes_on_too():
 def test_arrays_that_the_caller_changed_in_place_are_changes(what):
     """As with strokes painted into one array: the earlier energy then shows the new costs, but its flow has the old."""
     rng = np.random.default_rng(4)
-    arrays = {"unary": rng.integers(-9, 10, SHAPE).astype(float), "kernel": FOUR, "lam": 4.0}
-    if what == "features":
-        arrays |= {"features": rng.normal(size=SHAPE), "beta": 0.5}
-    if what == "weights":
-        arrays |= {"weights": list(rng.integers(0, 3, (2, *SHAPE)).astype(float))}
-    previous = dope.minimize(Energy.grid(**arrays), blocks=12)
-    if what == "weights":
-        for field in arrays["weights"]:
-            field[:] = field[::-1].copy()
-    else:
-        arrays[what][:] = -2 * arrays[what][::-1]
-    energy = Energy.grid(**arrays)
+    unary, pixels = rng.integers(-9, 10, SHAPE).astype(float), rng.normal(size=SHAPE)
+    fields = rng.integers(0, 3, (2, *SHAPE)).astype(float)
+    pairs = {"features": {"features": pixels, "beta": 0.5}, "weights": {"weights": list(fields)}, "unary": {}}[what]
+    previous = dope.minimize(Energy.grid(unary, lam=4.0, kernel=FOUR, **pairs), blocks=12)
+    changed = {"features": pixels, "weights": fields[0], "unary": unary}[what]
+    changed[:] = 2 * changed[::-1]
+    energy = Energy.grid(unary, lam=4.0, kernel=FOUR, **pairs)
     result = dope.minimize(energy, blocks=12, start=previous)
     require_same(result, dope.minimize(energy, blocks=12))
     assert dope.verify(energy, result.labels, result.certificate).exact
+
+
+def test_what_was_merged_before_goes_the_same_way_in_threads():
+    """Groups that the last run merged reach further than their blocks do: neighbours must not be at work together."""
+    rng = np.random.default_rng(5)
+    old, new = (Energy.grid(rng.integers(-9, 10, (128, 512)), lam=6, kernel=FOUR) for _ in range(2))
+
+    def run(executor):
+        merging, apart = Exact(rounds=0), Exact(rounds=0, merge=False)
+        previous = dope.minimize(old, blocks=(4, 8), method=merging, watch=lambda step: step.round == 2)
+        assert 1 < previous.trace[-1].groups < 32
+        result = dope.minimize(new, blocks=(4, 8), method=apart, executor=executor, start=previous)
+        return [(step.energy, step.lower_bound, step.disagreeing) for step in result.trace]
+
+    serial = run(Serial())
+    assert len(serial) > 2
+    for _ in range(4):
+        assert run(Threads(4)) == serial
 
 
 def test_several_runs_may_start_from_one_result_at_once():
