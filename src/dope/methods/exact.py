@@ -360,12 +360,27 @@ class _Run:
     def _discharge(self, crew: Crew) -> list[int]:
         flow = self.shared.flow
         flow.measure()
-        for members in self.problem.partition.apart(self.problem.energy.pairs):
+        for groups in self._groups_apart():
             changed = set(flow.changed())
-            self.solve(crew, [k for k in members if k in changed])
-            self.solve(crew, members, "discharge")
+            self.solve(crew, [g for g in groups if g in changed])
+            self.solve(crew, groups, "discharge")
             flow.deliver()
         return flow.changed()
+
+    def _groups_apart(self) -> list[list[int]]:
+        """The groups in classes, such that no two of a class have pairs: each joins the first class it can."""
+        flow = self.shared.flow
+        near: dict[int, set[int]] = {}
+        for k in range(self._number):
+            near.setdefault(flow.group(k), set()).update(flow.group(n) for n in self._neighbors[k])
+        classes: list[list[int]] = []
+        for g, others in near.items():
+            fitting = next((one for one in classes if others.isdisjoint(one)), None)
+            if fitting is None:
+                classes.append([g])
+            else:
+                fitting.append(g)
+        return classes
 
     def _sizes(self) -> list[int]:
         sizes = [0] * self._number

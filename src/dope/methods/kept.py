@@ -35,17 +35,17 @@ class Kept:
         self._flow: _core.BlockFlow | None = None
 
     def put(self, energy: Energy, flow: _core.BlockFlow) -> None:
-        if flow.bytes > MOST_BYTES:
-            return
-        copied = _copied(energy)
+        room = MOST_BYTES - flow.bytes
+        copied = _copied(energy) if room >= 0 else None
         with _lock:
-            self._energy, self._flow = copied, flow
             _holding.pop(id(self), None)
-            _holding[id(self)] = weakref.ref(self)
-            while sum(one.bytes for ref in _holding.values() if (one := ref()) is not None) > MOST_BYTES:
+            while _holding and sum(one.bytes for ref in _holding.values() if (one := ref()) is not None) > room:
                 _, longest = _holding.popitem(last=False)
                 if (one := longest()) is not None:
                     one._forget()
+            if copied is not None:
+                self._energy, self._flow = copied, flow
+                _holding[id(self)] = weakref.ref(self)
 
     def taken(self) -> tuple[Energy | None, _core.BlockFlow | None]:
         """What is kept, which belongs to the caller now; nothing where another run was faster, or memory scarce."""
