@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,21 +24,26 @@ from dope.executors import Threads
 from dope.io import read_image, read_scribbles, write_image
 from dope.io.images import Picture
 from dope.io.scribbles import Seeds
-from dope.methods import Admm
+from dope.methods import Admm, Exact
 from dope.models import color_unary, kernel_lam, seed_unary
 from dope.partition import Partition
-from dope.protocols import Step
+from dope.protocols import Method, Step
 from dope.report import block_map, convergence, overlay
 
 
 class MethodName(StrEnum):
     """How blocks agree, by name."""
 
+    EXACT = "exact"
     ADMM = "admm"
     PAPER = "paper"
 
 
-METHODS = {MethodName.ADMM: Admm, MethodName.PAPER: Admm.paper}
+METHODS: dict[MethodName, Callable[[], Method]] = {
+    MethodName.EXACT: Exact,
+    MethodName.ADMM: Admm,
+    MethodName.PAPER: Admm.paper,
+}
 
 
 def demo(
@@ -46,7 +52,10 @@ def demo(
     blocks: Annotated[int | None, typer.Option(help="Number of blocks; by default it follows from the size.")] = None,
     overlap: Annotated[float, typer.Option(help="How much each block's side grows, as a fraction.")] = 0.0,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one per core.")] = None,
-    method: Annotated[MethodName, typer.Option(help="How blocks agree.")] = MethodName.ADMM,
+    method: Annotated[
+        MethodName | None,
+        typer.Option(help="How blocks agree; by default exact, or admm where blocks overlap.", show_default=False),
+    ] = None,
 ) -> None:
     """Segment a packaged 8-megapixel photo from packaged strokes, and write pictures of it."""
     with exit_codes():
@@ -68,9 +77,8 @@ def demo(
                     show(step)
                     return cancel.asked
 
-                result = minimize(
-                    energy, blocks=blocks, overlap=overlap, method=METHODS[method](), executor=executor, watch=watch
-                )
+                way = None if method is None else METHODS[method]()
+                result = minimize(energy, blocks=blocks, overlap=overlap, method=way, executor=executor, watch=watch)
             with at_work(console, "drawing"):
                 run = _Run(image, seeds, energy, result, kernel, overlap)
                 missing = _write_pictures(run, output)
@@ -131,6 +139,7 @@ def _print_table(run: _Run, seconds: float) -> None:
         "rounds": f"{len(result.trace)}, stopped: {result.stopped}",
         "energy": f"{result.energy:,.1f}",
         "lower bound": _bound(result),
+        "sites proved": "-" if result.proved is None else f"{result.proved:.2%}",
         "foreground": f"{result.labels.mean():.2%}",
         "seconds": f"{seconds:.1f} in all, {result.trace[-1].seconds:.1f} minimizing",
         "peak memory": "-" if peak is None else f"{peak / 1e9:.2f} GB",

@@ -10,7 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from dope.protocols import Step
 
-_COLUMNS = "{:>8}  {:>16}  {:>12}  {:>10}  {:>8}"
+_COLUMNS = "{:>8}  {:>16}  {:>16}  {:>12}  {:>10}  {:>8}  {:>8}"
 
 
 @contextmanager
@@ -42,14 +42,19 @@ class _Lines:
 
     def show(self, step: Step) -> None:
         if not self._begun:
-            self._write(_COLUMNS.format("round", "energy", "disagreeing", "residual", "seconds"), "bold")
+            names = ("round", "energy", "lower bound", "disagreeing", "residual", "proved", "seconds")
+            self._write(_COLUMNS.format(*names), "bold")
             self._begun = True
         if step.sweep:
             name, disagreeing, residual = f"sweep {step.sweep}", "-", "-"
         else:
             name, disagreeing = str(step.round), f"{step.disagreeing:,}"
             residual = "-" if step.residual is None else f"{step.residual:.3g}"
-        self._write(_COLUMNS.format(name, f"{step.energy:,.1f}", disagreeing, residual, f"{step.seconds:.1f}"))
+        bound = "-" if step.lower_bound is None else f"{step.lower_bound:,.1f}"
+        proved = "-" if step.proved is None else f"{step.proved:.1%}"
+        self._write(
+            _COLUMNS.format(name, f"{step.energy:,.1f}", bound, disagreeing, residual, proved, f"{step.seconds:.1f}")
+        )
 
     def _write(self, line: str, style: str | None = None) -> None:
         self._console.print(line, style=style, highlight=False, soft_wrap=True)

@@ -19,7 +19,7 @@ _BLUE, _ORANGE, _GREEN, _GREY = "#0072b2", "#d55e00", "#009e73", "#8c8c8c"
 
 
 def convergence(steps: Sequence[Step]) -> NDArray[np.uint8]:
-    """Curves of a run against its rounds: energies, residual, disagreeing sites.
+    """Curves of a run against its rounds: energies, residual (or gap, where there is none), disagreeing sites.
 
     Parameters
     ----------
@@ -49,7 +49,10 @@ def convergence(steps: Sequence[Step]) -> NDArray[np.uint8]:
     left, middle, right = figure.subplots(1, 3)
     _energies(left, steps)
     rounds = [step for step in steps if not step.sweep]
-    _falling(middle, rounds, [step.residual for step in rounds], "largest residual of a block")
+    if any(step.residual is not None for step in rounds):
+        _falling(middle, rounds, [step.residual for step in rounds], "largest residual of a block")
+    else:
+        _falling(middle, rounds, [_gap(step) for step in rounds], "energy above the bound")
     _falling(right, rounds, [step.disagreeing for step in rounds], "disagreeing sites")
     for axes in (left, middle, right):
         axes.set_xlabel("round")
@@ -59,6 +62,10 @@ def convergence(steps: Sequence[Step]) -> NDArray[np.uint8]:
         axes.spines[["top", "right"]].set_visible(False)
     canvas.draw()  # type: ignore[no-untyped-call]
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
+
+
+def _gap(step: Step) -> float | None:
+    return None if step.lower_bound is None else max(0.0, step.energy - step.lower_bound)
 
 
 def _energies(axes: Axes, steps: Sequence[Step]) -> None:
