@@ -22,12 +22,15 @@ from dope.partition import Partition
 from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Problem, Start, Step
 from dope.solvers import Icm, MaxFlow
 
-# What a block's flows should take, and what is best left in one block: Exact() gains from blocks what threads give and
-# loses little, other methods lose quality at every seam. None of it depends on the machine: results must not.
+# What a block should take in memory, and what is best left in one block. For Exact() blocks are work for threads: measured
+# with 2, 32 blocks are best with few neighbours and 8 to 16 with many, whose seams cost more (benchmarks/exact.py);
+# other methods lose quality at every seam. None of it depends on the machine: results must not.
 BLOCK_BYTES = 64 << 20
 WHOLE_BYTES = 512 << 20
-WHOLE_BYTES_EXACT = 16 << 20
-FEWEST_BLOCKS_EXACT = 8
+EXACT_BLOCK_BYTES = 256 << 20
+EXACT_WHOLE_BYTES = 16 << 20
+EXACT_BLOCKS, EXACT_BLOCKS_DENSE = 32, 16
+FEW_NEIGHBORS = 8
 SMALL_PAIRS = 1 << 20
 
 
@@ -111,7 +114,7 @@ def minimize(
     energy : Energy
     blocks : int, tuple or Partition, optional
         A number of blocks, a number per axis, or the blocks themselves. By default it follows from the number of
-        sites and of neighbours: one block for a small problem, else blocks of at most about 64 MB.
+        sites and of neighbours: one block for a small problem, else a number that threads can share.
     overlap : float or int
         A float makes each block's side grow by that fraction, an int by that many sites.
     method : optional
@@ -152,11 +155,10 @@ def minimize(
     solver = solver or _automatic_solver(energy)
     overlaps = blocks.overlaps if isinstance(blocks, Partition) else bool(overlap)
     method = method or (Admm() if overlaps else _automatic_method(energy, solver))
-    free_seams = isinstance(method, Exact) and not isinstance(energy.pairs, GraphPairs)  # a graph's cost time to find
-    fewest, whole = (FEWEST_BLOCKS_EXACT, WHOLE_BYTES_EXACT) if free_seams else (1, WHOLE_BYTES)
+    number = _automatic_blocks(energy, method) if blocks is None else blocks
     problem = Problem(
         energy=energy,
-        partition=_partition(energy, _automatic_blocks(energy, whole, fewest) if blocks is None else blocks, overlap),
+        partition=_partition(energy, number, overlap),
         solver=solver,
         executor=executor or Threads(),
         start=_start(energy, start),
@@ -265,10 +267,15 @@ def _automatic_solver(energy: Energy) -> BlockSolver:
     return MaxFlow(bits=64) if energy.pairs.number <= SMALL_PAIRS else MaxFlow()
 
 
-def _automatic_blocks(energy: Energy, whole: int, fewest: int) -> int:
-    """1, or the power of two that brings blocks down to about BLOCK_BYTES, as far as the grid's sides allow."""
+def _automatic_blocks(energy: Energy, method: Method) -> int:
+    """1 for a small problem, else a power of two, as far as the grid's sides allow."""
     needed = 8 * energy.pairs.number + 32 * energy.unary.size
+    if isinstance(method, Exact) and not isinstance(energy.pairs, GraphPairs):  # whose seams take time to find
+        fewest = EXACT_BLOCKS if energy.pairs.degree <= FEW_NEIGHBORS else EXACT_BLOCKS_DENSE
+        whole, most = EXACT_WHOLE_BYTES, EXACT_BLOCK_BYTES
+    else:
+        whole, most, fewest = WHOLE_BYTES, BLOCK_BYTES, 1
     if needed <= whole:
         return 1
-    number = max(fewest, 1 << math.ceil(math.log2(needed / BLOCK_BYTES)))
+    number = max(fewest, 1 << math.ceil(math.log2(needed / most)))
     return min(number, 1 << (max(energy.shape).bit_length() - 1))
