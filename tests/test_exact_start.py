@@ -91,6 +91,20 @@ def test_after_any_change_the_result_is_that_of_a_fresh_run(name, blocks, merge)
         require_same(dope.minimize(energy, blocks=blocks, method=method, start=result), fresh)
 
 
+@pytest.mark.parametrize("more", [0.25, 1 / 3, 1e7])
+@pytest.mark.parametrize("bits", [None, 32, 64])
+def test_costs_that_are_counted_in_other_units_start_anew(more, bits):
+    """The pairs and the blocks are the same; the flow's integers mean something else."""
+    rng = np.random.default_rng(6)
+    old = rng.integers(-3, 4, SHAPE)
+    previous = dope.minimize(Energy.grid(old, kernel=FOUR), blocks=12, solver=MaxFlow())
+    energy = Energy.grid(old + more * rng.integers(-3, 4, SHAPE), kernel=FOUR)
+    fresh = dope.minimize(energy, blocks=12, solver=MaxFlow(bits))
+    result = dope.minimize(energy, blocks=12, solver=MaxFlow(bits), start=previous)
+    require_same(result, fresh)
+    assert dope.verify(energy, result.labels, result.certificate).exact
+
+
 @pytest.mark.parametrize("executor", [Serial(), Threads(4)], ids=str)
 @pytest.mark.parametrize("bits", [16, 64])
 def test_a_long_sequence_of_changes_ends_where_a_fresh_run_does(executor, bits):
