@@ -112,6 +112,9 @@ class Blocks {
     // The labels of a block: the smallest minimizer's, of its group or, once certify() has said
     // that it is known, of all.
     void labels(std::size_t k, bool of_all, bool* out) const {
+        if (of_all && marked_.empty()) {
+            throw std::runtime_error("the labels of all were asked for: expected certify() first");
+        }
         network_.for_each_row(network_.block(k), [&](Site first, Site length) {
             for (Site v = first; v < first + length; ++v) {
                 *out++ = network_.level(v) > 0 || (of_all && reached(v));

@@ -23,6 +23,8 @@ from dope.errors import InputError
 ROOM = {16: 2.0**30, 32: 2.0**30, 64: 2.0**48 - 1}
 # A residual reaches twice its capacity.
 LARGEST = {16: 2.0**14 - 1, 32: 2.0**30, 64: 2.0**48 - 1}
+# Costs that have to be rounded need no more than this, which leaves room for strokes that cost a million times as much.
+FINE_ROOM = 2.0**40
 # Costs that are no binary fractions are counted in capacities of 32 bits unless the caller asks otherwise, or unless
 # rounding could then cost more than this fraction of all unaries together: a few huge weights do that.
 TOLERANCE = 1e-6
@@ -71,7 +73,7 @@ def _exact(energy: Energy, bits: int | None) -> FixedPoint | None:
 def _finest(energy: Energy, bits: int) -> FixedPoint:
     strength = energy.pairs.strength or float(abs(energy.unary).max()) or 1.0
     # A finer unit than 2^-900 would push costs of order one out of float64.
-    scale = 2.0 ** min(900, math.floor(math.log2(ROOM[bits]) - math.log2(strength)))
+    scale = 2.0 ** min(900, math.floor(math.log2(min(ROOM[bits], FINE_ROOM)) - math.log2(strength)))
     while not _fits(energy, scale, bits):
         scale /= 2
     return FixedPoint(scale, bits, (energy.unary.size + energy.pairs.number) / scale)

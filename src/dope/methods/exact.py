@@ -445,7 +445,10 @@ class _Run:
         messages: list[str | None] = [None] * self._number
         for k in asked:
             messages[k] = task
-        replies = crew.ask(messages)
+        try:
+            replies = crew.ask(messages)
+        except ValueError as error:  # what the core refuses is the caller's input, and its words say why
+            raise InputError(str(error)) from error
         return {k: replies[k] for k in asked}
 
 
