@@ -76,12 +76,16 @@ class GridNetwork : public Store {
     // `cuts` are, for every axis, the rising places where it is cut.
     void divide(const std::vector<Point>& cuts) {
         cuts_ = cuts;
+        reach_.assign(layout_.shape.size(), 0);
         arc_steps_.assign(layout_.steps.size(), Point(layout_.shape.size(), 0));
         for (const auto& use : layout_.used) {
             arc_steps_[static_cast<std::size_t>(use.arc)] = use.step;
             Point& back = arc_steps_[static_cast<std::size_t>(layout_.opposite(use.arc))];
             back = use.step;
             for (Index& axis : back) axis = -axis;
+            for (std::size_t a = 0; a < reach_.size(); ++a) {
+                reach_[a] = std::max(reach_[a], std::abs(use.step[a]));
+            }
         }
     }
     std::size_t blocks() const {
@@ -116,19 +120,13 @@ class GridNetwork : public Store {
     // The blocks that a block may have pairs with.
     std::vector<std::size_t> neighbors(std::size_t k) const {
         const Box here = block(k);
-        Point reach(layout_.shape.size(), 0);
-        for (const auto& use : layout_.used) {
-            for (std::size_t a = 0; a < reach.size(); ++a) {
-                reach[a] = std::max(reach[a], std::abs(use.step[a]));
-            }
-        }
         std::vector<std::size_t> found;
         for (std::size_t other = 0; other < blocks(); ++other) {
             const Box there = block(other);
             bool near = other != k;
-            for (std::size_t a = 0; a < reach.size(); ++a) {
-                near &= there.low[a] < here.high[a] + reach[a];
-                near &= here.low[a] < there.high[a] + reach[a];
+            for (std::size_t a = 0; a < reach_.size(); ++a) {
+                near &= there.low[a] < here.high[a] + reach_[a];
+                near &= here.low[a] < there.high[a] + reach_[a];
             }
             if (near) found.push_back(other);
         }
@@ -158,13 +156,27 @@ class GridNetwork : public Store {
         };
         std::vector<Way> leaving;  // to another row, which is another block's
         std::vector<Way> staying;  // in a row of this block, up to its ends
+        Index reach = 0;           // of those
+        bool inner = false;        // whether they are those of a row far from all others' rows
+        const auto is_inner = [&](const Point& first) {
+            for (std::size_t a = 0; a < last; ++a) {
+                if (first[a] < box.low[a] + reach_[a] || first[a] >= box.high[a] - reach_[a]) {
+                    return false;
+                }
+            }
+            return true;
+        };
         for_each_run(
             box,
             [&](const Point& first, Index) {
-                leaving.clear();
-                staying.clear();
-                Index reach = 0;
-                for (std::size_t m = 0; m < arc_steps_.size(); ++m) {
+                const bool was_inner = std::exchange(inner, is_inner(first));
+                const bool known = was_inner && inner;
+                if (!known) {
+                    leaving.clear();
+                    staying.clear();
+                    reach = 0;
+                }
+                for (std::size_t m = 0; m < arc_steps_.size() && !known; ++m) {
                     const Point& step = arc_steps_[m];
                     bool inside = true;
                     bool exists = true;
@@ -180,11 +192,14 @@ class GridNetwork : public Store {
                     }
                     if (!inside && exists) leaving.push_back(way);
                 }
+                // Nothing crosses the border of the grid.
+                const Index before = box.low[last] > 0 ? reach : 0;
+                const Index behind = box.high[last] < layout_.shape[last] ? reach : 0;
                 auto v = static_cast<Site>(layout_.place(first));
                 for (Index t = 0; t < length; ++t, ++v) {
-                    const bool middle = t >= reach && t < length - reach;
+                    const bool middle = t >= before && t < length - behind;
                     if (middle && leaving.empty()) {
-                        const Index skip = length - reach - t - 1;
+                        const Index skip = length - behind - t - 1;
                         t += skip;
                         v += static_cast<Site>(skip);
                         continue;
@@ -218,6 +233,7 @@ class GridNetwork : public Store {
     Excess greatest_sum_ = 0;
     std::vector<Point> cuts_;
     std::vector<Point> arc_steps_;  // per arc, where it leads
+    Point reach_;                   // how far, along every axis
 };
 
 }  // namespace dope

@@ -23,7 +23,7 @@ from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Pro
 from dope.solvers import Icm, MaxFlow
 
 # What a block should take in memory, and what is best left in one block. For Exact() blocks are work for threads: with 2
-# of them, 32 blocks were best with few neighbours and 8 to 16 with many, whose seams cost more (benchmarks/exact.py);
+# of them, 32 blocks were best in 2D with few neighbours and 8 to 16 otherwise, as seams cost more (benchmarks/exact.py);
 # other methods lose quality at every seam. None of it depends on the machine: results must not.
 BLOCK_BYTES = 64 << 20
 WHOLE_BYTES = 512 << 20
@@ -271,7 +271,8 @@ def _automatic_blocks(energy: Energy, method: Method) -> int:
     """1 for a small problem, else a power of two, as far as the grid's sides allow."""
     needed = 8 * energy.pairs.number + 32 * energy.unary.size
     if isinstance(method, Exact) and not isinstance(energy.pairs, GraphPairs):  # whose seams take time to find
-        fewest = EXACT_BLOCKS if energy.pairs.degree <= FEW_NEIGHBORS else EXACT_BLOCKS_DENSE
+        few = energy.pairs.degree <= FEW_NEIGHBORS and len(energy.shape) <= 2
+        fewest = EXACT_BLOCKS if few else EXACT_BLOCKS_DENSE
         whole, most = EXACT_WHOLE_BYTES, EXACT_BLOCK_BYTES
     else:
         whole, most, fewest = WHOLE_BYTES, BLOCK_BYTES, 1

@@ -180,7 +180,7 @@ class Step:
     round : number of rounds done, from 1.
     sweep : 0, or the number of the sweep with which a method polishes its last round, whose other fields it repeats.
     energy : energy of this round's labels (the best of this round's roundings).
-    labels : those labels, or None where others were better; dropped from the trace that a Result keeps.
+    labels : those labels; None where the method shows them at the end only; dropped from the trace of a Result.
     disagreeing : sites on which some block differs from the consensus.
     seconds : since the method began.
     lower_bound, proved : a bound of the minimum, and the fraction of sites proved so far.

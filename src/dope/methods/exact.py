@@ -111,8 +111,10 @@ def _rounds(energy: Energy, rounds: int | None) -> int:
     """Rounds before merging: they keep unions small, and cost more than they save where seams have many pairs."""
     if rounds is not None:
         return int(rounds)
-    # Measured on A2e, A2h, Bh, M5, M7 of benchmarks/cases.py and on photos with 3x3 and 7x7.
-    return 4 if energy.pairs.degree <= 8 else 2 if len(energy.shape) <= 2 else 0
+    # Measured on A2e, A2h, Bh, M5, M7 of benchmarks/cases.py, on photos with 3x3 and 7x7 and a scan with 6 neighbours.
+    if len(energy.shape) > 2:
+        return 0
+    return 4 if energy.pairs.degree <= 8 else 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +249,6 @@ class _Run:
         self._relabelled: set[int] = set()  # blocks whose labels may be others than those held
         self._neighbors = [shared.flow.neighbors(k) for k in range(number)]
         self._certified = False
-        self._least = math.inf  # energy of the labels that were handed out
         # The best bound so far and, where it may be better than the one at hand, what proves it.
         self._best: tuple[int | float, Certificate | None] = -math.inf, None
 
@@ -411,12 +412,10 @@ class _Run:
         )
 
     def step(self, crew: Crew, number: int, proved: float | None, stopped: str | None, seconds: float) -> Step:
-        """What is known now; labels where they are the best so far, and what proves the bound where this is the end."""
+        """What is known now; with labels, and what proves the bound, where this is the end."""
         shared, constant = self.shared, self.problem.energy.constant
         energy = self.bound + self.gap
-        better = energy < self._least or stopped is not None
-        if better:
-            self._least = energy
+        if stopped is not None:
             self._look(crew, "labels", sorted(self._relabelled))
         now_best = self.bound >= self._best[0]
         best = self.bound if now_best else self._best[0]
@@ -426,7 +425,7 @@ class _Run:
         return Step(
             round=number,
             energy=constant + energy / shared.fixed.scale,
-            labels=self.labels.copy() if better else None,
+            labels=self.labels.copy() if stopped is not None else None,
             disagreeing=sum(self._apart),
             seconds=seconds,
             lower_bound=constant + best / shared.fixed.scale,
