@@ -22,9 +22,9 @@ from dope.partition import Partition
 from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Problem, Start, Step
 from dope.solvers import Icm, MaxFlow
 
-# What a block should take in memory, and what is best left in one block. For Exact() blocks are work for threads: with 2
-# of them, 32 blocks were best in 2D with few neighbours and 8 to 16 otherwise, as seams cost more (benchmarks/exact.py);
-# other methods lose quality at every seam. None of it depends on the machine: results must not.
+# What a block should take in memory, and what is best left in one block. For Exact() blocks are work for threads: with
+# 2 of them, 32 blocks were best in 2D with few neighbours and 8 to 16 otherwise, as seams cost more there
+# (benchmarks/exact.py); other methods lose quality at every seam. None of it depends on the machine: results must not.
 BLOCK_BYTES = 64 << 20
 WHOLE_BYTES = 512 << 20
 EXACT_BLOCK_BYTES = 256 << 20
