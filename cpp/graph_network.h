@@ -6,6 +6,7 @@
 
 #include "capacities.h"
 #include "flow.h"
+#include "function_ref.h"
 #include "parent.h"
 #include "shared_array.h"
 
@@ -192,8 +193,8 @@ class GraphNetwork {
         found.erase(std::unique(found.begin(), found.end()), found.end());
         return found;
     }
-    template <class Wanted, class Visit>
-    void for_each_crossing(std::size_t k, Wanted&& wanted, Visit&& visit) const {
+    void for_each_crossing(std::size_t k, FunctionRef<bool(Site)> wanted,
+                           FunctionRef<void(Site, Arc)> visit) const {
         for (const auto [v, m] : crossings_[k]) {
             if (wanted(v)) visit(v, m);
         }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "capacities.h"
+#include "function_ref.h"
 #include "grid_layout.h"
 #include "grid_weights.h"
 
@@ -145,8 +146,8 @@ class GridNetwork : public Store {
     }
 
     // visit(site, arc) for all arcs from sites of a block, for which wanted(site), to other blocks.
-    template <class Wanted, class Visit>
-    void for_each_crossing(std::size_t k, Wanted&& wanted, Visit&& visit) const {
+    void for_each_crossing(std::size_t k, FunctionRef<bool(Site)> wanted,
+                           FunctionRef<void(Site, Arc)> visit) const {
         const Box box = block(k);
         const std::size_t last = box.low.size() - 1;
         const Index length = box.high[last] - box.low[last];
