@@ -4,9 +4,10 @@
 // threads can solve different blocks of the one network at the same time; over a wall flow moves
 // only here, between the solves. With E(y) as in max_flow.h, at all times
 //
-//     bound = sum_i min(0, -excess_i)     <=   min E,        with equality when no path is left;
-//     E(y) - bound = the residuals of the shut arcs from label 1 to label 0,     y the blocks'
-//     labels.
+//     bound = sum_i min(0, -excess_i) <= min E,      with equality when no path is left;
+//     E(y) - bound = the residuals of the shut arcs from label 1 to label 0,
+//
+// where y are the blocks' labels.
 //
 // After a solve every site of a block is on one of three sides: the sources reach it, or it reaches
 // the sinks, or it is free. An arc over a wall from a source's side to a sink's is a *conflict*, as
@@ -16,8 +17,7 @@
 //
 // Conflicts end in one of three ways:
 //     push        some flow over each conflict: per arc a step, which grows while the conflict
-//     keeps
-//                 its direction and halves when it turns round
+//                 keeps its direction and halves when it turns round
 //     merge       take the walls between two groups of blocks away, and search them as one
 //     discharge   send all excess of a block that can leave it towards the nearest sinks, by the
 //                 number of walls on the way (Shekhovtsov & Hlavac, IJCV 2013, region discharge):
@@ -45,7 +45,6 @@ class Blocks {
     using Excess = typename Network::Excess;
     using Search = MaxFlow<Network>;
     using Shift = typename Search::Shift;
-    using Part = typename Network::Part;
 
     // A network that is divided, with capacities.
     Blocks(Network network, double scale)
@@ -65,7 +64,6 @@ class Blocks {
     std::size_t sites(std::size_t k) const { return network_.sites_of(network_.block(k)); }
     std::size_t group(std::size_t k) const { return group_[k]; }
     const std::vector<std::size_t>& members(std::size_t g) const { return blocks_[g].members; }
-    const Network& network() const { return network_; }
 
     // --- Blocks one by one -----------------------------------------------------------------------
 
@@ -221,15 +219,9 @@ class Blocks {
         marked_.assign(static_cast<std::size_t>(network_.sites()), false);
         bool conflicts = false;
         std::vector<Site> queue;  // free sites that lead to a sink
-        for (std::size_t k = 0; k < blocks_.size(); ++k) {
-            network_.for_each_crossing(
-                k, [&](Site v) { return network_.level(v) == 0; },
-                [&](Site v, Arc m) {
-                    if (network_.residual(v, m) > 0 && network_.level(network_.head(v, m)) < 0) {
-                        mark(v, queue);
-                    }
-                });
-        }
+        for_each_before_a_sink([&](Site v) {
+            if (network_.level(v) == 0) mark(v, queue);
+        });
         for (std::size_t q = 0; q < queue.size(); ++q) {
             const Site v = queue[q];
             for (Arc m = 0; m < network_.degree(v); ++m) {
@@ -309,14 +301,7 @@ class Blocks {
             known = walls;
             list.push_back(v);
         };
-        for (std::size_t k = 0; k < blocks_.size(); ++k) {
-            network_.for_each_crossing(
-                k, [&](Site v) { return network_.level(v) >= 0; },
-                [&](Site v, Arc m) {
-                    const bool leads = network_.residual(v, m) > 0;
-                    if (leads && network_.level(network_.head(v, m)) < 0) reach(v, 1, queue);
-                });
-        }
+        for_each_before_a_sink([&](Site v) { reach(v, 1, queue); });
         for (std::int32_t walls = 1; !queue.empty(); ++walls) {
             for (std::size_t q = 0; q < queue.size(); ++q) {
                 const Site v = queue[q];
@@ -418,6 +403,19 @@ class Blocks {
         const std::int64_t back = network_.residual(u, network_.opposite(v, m));
         if (forth == back) return;
         found.push_back({network_.callers(v), network_.callers(u), (back - forth) / 2});
+    }
+
+    // visit(v) for sites that reach no sink inside and can send flow over a wall to where one is.
+    template <class Visit>
+    void for_each_before_a_sink(Visit&& visit) const {
+        for (std::size_t k = 0; k < blocks_.size(); ++k) {
+            network_.for_each_crossing(
+                k, [&](Site v) { return network_.level(v) >= 0; },
+                [&](Site v, Arc m) {
+                    const bool leads = network_.residual(v, m) > 0;
+                    if (leads && network_.level(network_.head(v, m)) < 0) visit(v);
+                });
+        }
     }
 
     // Marks the free sites that sources reach over walls.

@@ -128,7 +128,8 @@ def minimize(
         An earlier result for sites of the same shape, to go on from after unaries, strokes or lam have changed. It
         saves time, most where only unaries moved, and does not change what `Exact()` finds.
     watch : callable, optional
-        Called with every Step; return True to stop with the best labels so far.
+        Called with every Step; return True to stop there: with the labels of the last round of `Exact()`, and the best
+        so far of other methods.
 
     Returns
     -------

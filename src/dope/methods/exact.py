@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,63 +177,66 @@ class _BlockRecipe:
 
 
 class _Block:
-    """Does for its block what it is told, and answers with what came of it; None means nothing."""
+    """Does for its block the task that it is sent, one of its own methods, and answers with what came of it."""
 
     def __init__(self, shared: _Shared, k: int) -> None:
         self._shared, self._flow, self._k = shared, shared.flow, k
 
-    def __call__(self, task: str | None) -> Any:
-        return None if task is None else getattr(self, "_" + task)()
+    def __call__(self, task: _Task | None) -> Any:
+        return None if task is None else task(self)
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
         for part in range(self._k, self._flow.parts, self._flow.blocks):
             self._flow.fill(part)
 
-    def _join(self) -> None:
+    def join(self) -> None:
         for part in range(self._k, self._flow.parts, self._flow.blocks):
             self._flow.join(part)
 
-    def _wall_in(self) -> None:
+    def wall_in(self) -> None:
         self._flow.wall_in(self._k)
 
-    def _price(self) -> None:
+    def price(self) -> None:
         before = self._shared.priced
         self._flow.price(self._k, self._unary(self._shared.energy), None if before is None else self._unary(before))
 
     def _unary(self, energy: Energy) -> npt.NDArray[np.float64]:
         return np.ascontiguousarray(energy.unary[self._where], dtype=np.float64).ravel()
 
-    def _solve(self) -> dict[int, int]:
+    def solve(self) -> dict[int, int]:
         """The bounds of the blocks of its group."""
         self._flow.solve(self._k)
         return self._solved()
 
-    def _discharge(self) -> dict[int, int]:
+    def discharge(self) -> dict[int, int]:
         self._flow.discharge(self._k)
         return self._solved()
 
     def _solved(self) -> dict[int, int]:
         return {k: self._flow.bound(k) for k in self._flow.members(self._k)}
 
-    def _labels(self) -> Labels:
+    def labels(self) -> Labels:
         return self._flow.labels(self._k)
 
-    def _flows(self) -> _Flows:
+    def flows(self) -> _Flows:
         return self._flow.flows(self._k)
 
-    def _survey(self) -> tuple[int, int, int]:
+    def survey(self) -> tuple[int, int, int]:
         return self._flow.survey(self._k)
 
-    def _bracket(self) -> int:
+    def bracket(self) -> int:
         low, high = self._flow.bracket(self._k, outside=False), self._flow.bracket(self._k, outside=True)
         return int((low == high).sum())
 
-    def _final_labels(self) -> Labels:
+    def final_labels(self) -> Labels:
         return self._flow.labels(self._k, of_all=True)
 
     @property
     def _where(self) -> Index:
         return self._shared.partition.blocks[self._k].where
+
+
+_Task = Callable[[_Block], Any]
 
 
 class _Run:
@@ -292,12 +295,12 @@ class _Run:
         """Capacities, walls, unaries, and flows of an earlier result; which groups are to be solved: all."""
         flow, everyone = self.shared.flow, range(self._number)
         if self.shared.priced is None:
-            self._ask(crew, "fill", everyone)
-            self._ask(crew, "join", everyone)
+            self._ask(crew, _Block.fill, everyone)
+            self._ask(crew, _Block.join, everyone)
             flow.finish()
-            self._ask(crew, "wall_in", everyone)
+            self._ask(crew, _Block.wall_in, everyone)
             self._impose()
-        self._ask(crew, "price", everyone)
+        self._ask(crew, _Block.price, everyone)
         return sorted({flow.group(k) for k in everyone})
 
     def _impose(self) -> None:
@@ -313,17 +316,17 @@ class _Run:
 
     def bracket(self, crew: Crew, groups: Iterable[int]) -> float:
         """The fraction of sites that are proved whatever the other groups do."""
-        proved: int = sum(self._ask(crew, "bracket", groups).values())
+        proved: int = sum(self._ask(crew, _Block.bracket, groups).values())
         return proved / self.labels.size
 
-    def solve(self, crew: Crew, groups: Iterable[int], task: str = "solve") -> None:
+    def solve(self, crew: Crew, groups: Iterable[int], task: _Task = _Block.solve) -> None:
         for bounds in self._ask(crew, task, groups).values():
             for k, bound in bounds.items():
                 self._bounds[k] = bound
                 self._stale.update([k, *self._neighbors[k]])
                 self._relabelled.add(k)
 
-    def _look(self, crew: Crew, task: str, blocks: Iterable[int]) -> None:
+    def _look(self, crew: Crew, task: _Task, blocks: Iterable[int]) -> None:
         """Fetch the labels of some blocks."""
         for k, labels in self._ask(crew, task, blocks).items():
             where = self.problem.partition.blocks[k].where
@@ -332,14 +335,14 @@ class _Run:
 
     def certified(self, crew: Crew) -> bool:
         """Look at the seams of what was solved; whether the labels are the minimum now."""
-        for k, (gap, conflicts, apart) in self._ask(crew, "survey", sorted(self._stale)).items():
+        for k, (gap, conflicts, apart) in self._ask(crew, _Block.survey, sorted(self._stale)).items():
             self._gaps[k], self._conflicts[k], self._apart[k] = gap, conflicts, apart
         self._stale.clear()
         self._certified = not any(self._conflicts) and self.shared.flow.certify()
         if self._certified:
             everyone = range(self._number)
             # A gap is over free sites only: they take the label that reaches them.
-            self._look(crew, "final_labels", everyone if self.gap else sorted(self._relabelled))
+            self._look(crew, _Block.final_labels, everyone if self.gap else sorted(self._relabelled))
             self._gaps, self._apart = [0] * self._number, [0] * self._number
         return self._certified
 
@@ -348,7 +351,7 @@ class _Run:
         flow = self.shared.flow
         if push:
             if self.bound >= self._best[0]:  # which the pushes may lower
-                self._best = self.bound, self._proof(self.shared.flow.pushed())
+                self._best = self.bound, self._proof(flow.pushed())
             flow.push()
             return flow.changed()
         if merge:
@@ -364,7 +367,7 @@ class _Run:
         for groups in self._groups_apart():
             changed = set(flow.changed())
             self.solve(crew, [g for g in groups if g in changed])
-            self.solve(crew, groups, "discharge")
+            self.solve(crew, groups, _Block.discharge)
             flow.deliver()
         return flow.changed()
 
@@ -390,7 +393,7 @@ class _Run:
         return sizes
 
     def _all_flows(self, crew: Crew) -> _Flows:
-        found = self._ask(crew, "flows", range(self._number)).values()
+        found = self._ask(crew, _Block.flows, range(self._number)).values()
         first, second, flow = (np.concatenate(column) for column in zip(*found, strict=True))
         return first, second, flow
 
@@ -416,7 +419,7 @@ class _Run:
         shared, constant = self.shared, self.problem.energy.constant
         energy = self.bound + self.gap
         if stopped is not None:
-            self._look(crew, "labels", sorted(self._relabelled))
+            self._look(crew, _Block.labels, sorted(self._relabelled))
         now_best = self.bound >= self._best[0]
         best = self.bound if now_best else self._best[0]
         certificate = None
@@ -438,10 +441,10 @@ class _Run:
             kept=self._kept,
         )
 
-    def _ask(self, crew: Crew, task: str, blocks: Iterable[int]) -> dict[int, Any]:
+    def _ask(self, crew: Crew, task: _Task, blocks: Iterable[int]) -> dict[int, Any]:
         """The same of some blocks, the others idle."""
         asked = list(blocks)
-        messages: list[str | None] = [None] * self._number
+        messages: list[_Task | None] = [None] * self._number
         for k in asked:
             messages[k] = task
         try:

@@ -7,7 +7,6 @@ a flow goes a copy of the costs that it is of, since the caller may change the a
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
 
@@ -22,7 +21,7 @@ from dope.partition import Partition
 MOST_BYTES = 512 << 20
 
 # Those that hold a flow, the longest unused first; they live as long as somebody else holds them.
-_holding: OrderedDict[int, weakref.ref[Kept]] = OrderedDict()
+_holding: list[weakref.ref[Kept]] = []
 _lock = Lock()
 
 
@@ -38,21 +37,19 @@ class Kept:
         room = MOST_BYTES - flow.bytes
         copied = _copied(energy) if room >= 0 else None
         with _lock:
-            _holding.pop(id(self), None)
-            while _holding and sum(one.bytes for ref in _holding.values() if (one := ref()) is not None) > room:
-                _, longest = _holding.popitem(last=False)
-                if (one := longest()) is not None:
-                    one._forget()
+            living = [one for ref in _holding if (one := ref()) is not None and one is not self]
+            while living and sum(one.bytes for one in living) > room:
+                living.pop(0)._forget()
             if copied is not None:
                 self._energy, self._flow = copied, flow
-                _holding[id(self)] = weakref.ref(self)
+                living.append(self)
+            _holding[:] = map(weakref.ref, living)
 
     def taken(self) -> tuple[Energy | None, _core.BlockFlow | None]:
         """What is kept, which belongs to the caller now; nothing where another run was faster, or memory scarce."""
         with _lock:
             energy, flow = self._energy, self._flow
             self._forget()
-            _holding.pop(id(self), None)
             return energy, flow
 
     def fits(self, energy: Energy, partition: Partition, fixed: FixedPoint) -> bool:
@@ -68,9 +65,6 @@ class Kept:
 
     def _forget(self) -> None:
         self._energy = self._flow = None
-
-    def __del__(self) -> None:
-        _holding.pop(id(self), None)
 
     def __reduce__(self) -> tuple[type[Kept], tuple[Partition, FixedPoint]]:
         return Kept, (self._partition, self._fixed)
