@@ -150,9 +150,7 @@ void bind_blocks(nb::module_& m) {
                 at_work([&](const Poll& poll) { self.fill(part, poll); });
             },
             nb::arg("part"), "Compute the capacities of a part.")
-        .def("join", &BlockFlow::join, nb::call_guard<nb::gil_scoped_release>(), nb::arg("part"),
-             "When all parts are filled: those between this part and the one before.")
-        .def("finish", &BlockFlow::finish, "When all are joined.")
+        .def("finish", &BlockFlow::finish, "When all parts are filled.")
         .def("wall_in",
              for_block([](BlockFlow& self, std::size_t k, const Poll&) { self.wall_in(k); }),
              nb::arg("k"), "Shut the arcs that leave a block.")

@@ -39,10 +39,9 @@ class BlockFlow {
     virtual std::vector<std::size_t> members(std::size_t g) const = 0;
     virtual std::vector<std::size_t> neighbors(std::size_t k) const = 0;
 
-    // Building, by several threads: part by part, then all borders between parts, then finish().
+    // Building, by several threads: part by part, then finish().
     virtual std::size_t parts() const = 0;
     virtual void fill(std::size_t part, const Poll& poll) = 0;
-    virtual void join(std::size_t part) = 0;
     virtual void finish() = 0;
 
     virtual void wall_in(std::size_t k) = 0;

@@ -35,7 +35,6 @@ class Walk {
         : random_(random), blocks_(of.blocks), whole_(of.whole), sites_(of.sites) {
         for (const auto& places : sites_) number_ += places.size();
         for (std::size_t part = 0; part < blocks_.parts(); ++part) blocks_.fill(part, Poll());
-        for (std::size_t part = 0; part < blocks_.parts(); ++part) blocks_.join(part);
         blocks_.finish();
         unary_ = random_unary(random_, number_);
         for (std::size_t k = 0; k < sites_.size(); ++k) {

@@ -118,11 +118,6 @@ class FewArcs {
 
     // --- While the network is filled -------------------------------------------------------------
 
-    void clear(Site from, Site to) {
-        Record nothing{};
-        nothing.parent = Parent<StoredArc>::kNone;
-        std::fill(records_.begin() + from, records_.begin() + to, nothing);
-    }
     OpenSet none_open() const { return 0; }
     static void insert(OpenSet& set, Arc m) { set = static_cast<OpenSet>(set | 1U << m); }
     static void erase(OpenSet& set, Arc m) { set = static_cast<OpenSet>(set & ~(1U << m)); }

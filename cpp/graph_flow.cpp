@@ -25,7 +25,6 @@ class BlockGraphFlow final : public BlockFlowOf<GraphNetwork<Capacity>> {
     // It comes filled.
     std::size_t parts() const override { return 0; }
     void fill(std::size_t, const Poll&) override {}
-    void join(std::size_t) override {}
 };
 
 }  // namespace

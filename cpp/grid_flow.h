@@ -66,8 +66,8 @@ class BlockGridFlow final : public BlockFlowOf<GridNetwork<Store>> {
   public:
     BlockGridFlow(const GridWeights& weights, double scale, const std::vector<Point>& cuts)
         : BlockFlowOf<GridNetwork<Store>>(divided(weights, cuts), scale), weights_(weights) {
-        // Planes of the first axis, at least as thick as the kernel reaches, so that parts border
-        // on the next one only.
+        // Planes of the first axis, a good deal thicker than the kernel reaches: pairs between two
+        // parts are computed twice.
         Index reach = 1;
         for (const Point& offset : weights_.offsets()) {
             reach = std::max(reach, std::abs(offset[0]));
@@ -80,11 +80,8 @@ class BlockGridFlow final : public BlockFlowOf<GridNetwork<Store>> {
 
     std::size_t parts() const override { return greatest_.size(); }
     void fill(std::size_t part, const Poll& poll) override {
-        raise(part, this->network_.fill_planes(weights_, this->scale_, edges_[part],
-                                               edges_[part + 1], poll));
-    }
-    void join(std::size_t part) override {
-        if (part > 0) raise(part, this->network_.join_planes(edges_[part]));
+        greatest_[part] = this->network_.fill_planes(weights_, this->scale_, edges_[part],
+                                                     edges_[part + 1], poll);
     }
     void finish() override {
         this->network_.set_greatest_sum(*std::max_element(greatest_.begin(), greatest_.end()));
@@ -100,11 +97,10 @@ class BlockGridFlow final : public BlockFlowOf<GridNetwork<Store>> {
         network.divide(cuts);
         return network;
     }
-    void raise(std::size_t part, Excess sum) { greatest_[part] = std::max(greatest_[part], sum); }
 
     GridWeights weights_;  // and with it the picture
     Point edges_;          // of the parts
-    std::vector<Excess> greatest_;
+    std::vector<Excess> greatest_;  // sum of one site's capacities, in every part
 };
 
 template <class Store>

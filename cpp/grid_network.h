@@ -32,12 +32,10 @@ class GridNetwork : public Store {
     void fill(const GridWeights& weights, double scale, const Poll& poll) {
         set_greatest_sum(fill_planes(weights, scale, 0, layout_.shape[0], poll));
     }
-    // The same in parts, by several threads: first the planes low to high of the first axis, each
-    // part once, and when all are done every part's border with the one before. Both return the
-    // greatest sum of one site's capacities that they saw: the greatest of all has to be set.
+    // The same in parts, by several threads: the planes low to high of the first axis. Returns the
+    // greatest sum of one site's capacities among them: the greatest of all has to be set.
     Excess fill_planes(const GridWeights& weights, double scale, Index low, Index high,
                        const Poll& poll);
-    Excess join_planes(Index low);
     void set_greatest_sum(Excess sum) { greatest_sum_ = sum; }
 
     Excess greatest_sum() const { return greatest_sum_; }  // of one site's capacities
@@ -227,6 +225,7 @@ class GridNetwork : public Store {
         : Store(layout), layout_(std::move(layout)) {}  // which Store may have changed
 
     class Filler;
+    class LookUp;
     // Of a site's capacities. Where 32 bits hold the sum of any number of them, half as wide.
     using Sum = std::conditional_t<sizeof(Capacity) == 2, std::int32_t, std::int64_t>;
 

@@ -31,7 +31,13 @@ class GridWeights {
 
     const Point& shape() const { return shape_; }
     const std::vector<Point>& offsets() const { return offsets_; }
+    const std::vector<double>& factors() const { return factors_; }
     std::size_t size() const { return offsets_.size(); }
+
+    // The features, if weights are factor * exp(-beta |x_p - x_q|^2) and no more.
+    const Features* contrast_only() const {
+        return features_ && fields_.empty() && counts_.empty() ? &*features_ : nullptr;
+    }
 
     // The sites p for which the pair (p, p + offsets[m]) exists.
     Box tails(std::size_t m) const { return dope::tails(whole(shape_), shape_, offsets_[m]); }

@@ -170,14 +170,6 @@ class ManyArcs {
 
     // --- While the network is filled -------------------------------------------------------------
 
-    void clear(Site from, Site to) {
-        std::fill(&residual_[slot(from, 0)],
-                  &residual_[slot(from, 0)] + (slot(to, 0) - slot(from, 0)), Capacity{0});
-        std::fill(open_arcs<true>(from),
-                  open_arcs<true>(from) + 2 * rows_.words * static_cast<std::size_t>(to - from),
-                  Word{0});
-        free_all(from, to);
-    }
     OpenSet none_open() const { return OpenSet(rows_.words, 0); }
     void insert(OpenSet& set, Arc m) const { insert(set.data(), m); }
     void set_open(Site v, const OpenSet& set) {

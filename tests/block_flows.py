@@ -57,8 +57,6 @@ class Driven:
         self.scale, self.flow = fixed.scale, self._opened(fixed)
         for part in range(self.flow.parts):
             self.flow.fill(part)
-        for part in range(self.flow.parts):
-            self.flow.join(part)
         self.flow.finish()
         for k in range(self.flow.blocks):
             self.flow.wall_in(k)

@@ -175,10 +175,8 @@ class BlockFlow:
         """The blocks that a block may have pairs with."""
     def fill(self, part: int) -> None:
         """Compute the capacities of a part."""
-    def join(self, part: int) -> None:
-        """When all parts are filled: those between this part and the one before."""
     def finish(self) -> None:
-        """When all are joined."""
+        """When all parts are filled."""
     def wall_in(self, k: int) -> None:
         """Shut the arcs that leave a block."""
     def price(self, k: int, unary: NDArray[np.float64], before: NDArray[np.float64] | None = None) -> None:

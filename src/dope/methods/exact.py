@@ -189,10 +189,6 @@ class _Block:
         for part in range(self._k, self._flow.parts, self._flow.blocks):
             self._flow.fill(part)
 
-    def join(self) -> None:
-        for part in range(self._k, self._flow.parts, self._flow.blocks):
-            self._flow.join(part)
-
     def wall_in(self) -> None:
         self._flow.wall_in(self._k)
 
@@ -296,7 +292,6 @@ class _Run:
         flow, everyone = self.shared.flow, range(self._number)
         if self.shared.priced is None:
             self._ask(crew, _Block.fill, everyone)
-            self._ask(crew, _Block.join, everyone)
             flow.finish()
             self._ask(crew, _Block.wall_in, everyone)
             self._impose()
