@@ -134,7 +134,8 @@ void CapacityTable::compute(const std::vector<double>& factors, double scale) {
 
 void CapacityTable::open(Index low, Index high) {
     const Features& features = *weights_.contrast_only();
-    const Index reach = layout_.steps.back();  // the steps rise, and the least is minus the greatest
+    const Index reach =
+        layout_.steps.back();  // the steps rise, and the least is minus the greatest
     const Index stride = layout_.strides[0];
     origin_ = layout_.first + low * stride - reach;
     channel_ = (high - low) * stride + 2 * reach;

@@ -45,8 +45,8 @@ class CapacityTable {
 
     const GridWeights& weights_;
     const GridLayout& layout_;
-    Number top_ = 0;   // pixels so far apart, or further, have capacity 0
-    Number most_ = 0;  // as do those so far apart in one channel
+    Number top_ = 0;               // pixels so far apart, or further, have capacity 0
+    Number most_ = 0;              // as do those so far apart in one channel
     std::vector<Number> numbers_;  // capacities for differences 0 to top_, for each factor
     std::vector<Way> ways_;
     Index planes_ = 0;

@@ -98,8 +98,8 @@ class BlockGridFlow final : public BlockFlowOf<GridNetwork<Store>> {
         return network;
     }
 
-    GridWeights weights_;  // and with it the picture
-    Point edges_;          // of the parts
+    GridWeights weights_;           // and with it the picture
+    Point edges_;                   // of the parts
     std::vector<Excess> greatest_;  // sum of one site's capacities, in every part
 };
 

@@ -301,10 +301,10 @@ typename GridNetwork<Store>::Excess GridNetwork<Store>::fill_planes(const GridWe
                                                                     double scale, Index low,
                                                                     Index high, const Poll& poll) {
     require_scale(scale);
-    const auto capacities = (high - low) * layout_.strides[0] *
-                            static_cast<Index>(layout_.steps.size());
-    auto table = CapacityTable::of(weights, layout_, scale, Width<Capacity>::kMostCapacity,
-                                   capacities);
+    const auto capacities =
+        (high - low) * layout_.strides[0] * static_cast<Index>(layout_.steps.size());
+    auto table =
+        CapacityTable::of(weights, layout_, scale, Width<Capacity>::kMostCapacity, capacities);
     const Index stride = layout_.strides[0];
     Index freed = low == 0 ? 0 : layout_.first + low * stride;
     const auto free_to = [&](Index end) {  // just before it is filled, so that it is in the cache

@@ -7,6 +7,8 @@
 #include <memory>
 #include <random>
 
+#include "capacities.h"
+#include "capacity_table.h"
 #include "check.h"
 #include "contrast.h"
 #include "grid_coupling.h"
@@ -117,6 +119,66 @@ void test_contrast_of_integers(std::mt19937& random, const Point& shape, Index c
     }
 }
 
+// A table has the bits of what is computed, both ways, and 0 where there is no neighbor.
+template <class Pixel>
+void test_capacity_table(std::mt19937& random, const Point& shape,
+                         const std::vector<Point>& offsets, Index channels, double beta) {
+    Point with_channels = shape;
+    with_channels.push_back(channels);
+    std::vector<Pixel> pixels(static_cast<std::size_t>(volume(with_channels)));
+    std::geometric_distribution<int> mostly_small(0.1);
+    for (Pixel& pixel : pixels) pixel = static_cast<Pixel>(mostly_small(random));
+    pixels.front() = std::numeric_limits<Pixel>::min();
+    pixels.back() = std::numeric_limits<Pixel>::max();
+    const Features features{View<Pixel>{pixels.data(), row_major_strides(with_channels), nullptr},
+                            channels, beta};
+    std::vector<double> factors;
+    for (std::size_t m = 0; m < offsets.size(); ++m) factors.push_back(m % 3 == 0 ? 1.0 : 0.7);
+    const GridWeights weights(shape, offsets, factors, features, {}, {});
+    const GridLayout layout(shape, offsets);
+    constexpr double kScale = 1000.0;
+    constexpr std::int64_t kMost = 16383;
+    CHECK(!CapacityTable::of(weights, layout, kScale, 999, 1 << 20));  // 1000 are refused elsewhere
+    CHECK(!CapacityTable::of(weights, layout, kScale, kMost, 1));      // larger than it is worth
+    auto table = CapacityTable::of(weights, layout, kScale, kMost, 1 << 20);
+    CHECK(table.has_value());
+
+    const std::size_t arcs = layout.steps.size();
+    const auto sites = static_cast<std::size_t>(layout.sites);
+    std::vector<CapacityTable::Number> expected(sites * arcs, 0);
+    std::vector<double> all(static_cast<std::size_t>(volume(shape)));
+    for (const auto& use : layout.used) {
+        weights.all(use.offset, all.data());
+        for_each_run(weights.tails(use.offset), [&](Point p, Index length) {
+            for (Index t = 0; t < length; ++t, ++p.back()) {
+                const double weight = all[dot(p, row_major_strides(shape))];
+                const auto capacity = static_cast<CapacityTable::Number>(nearest(weight * kScale));
+                const auto v = static_cast<std::size_t>(layout.place(p));
+                const auto u = v + static_cast<std::size_t>(layout.steps[use.arc]);
+                expected[v * arcs + static_cast<std::size_t>(use.arc)] = capacity;
+                expected[u * arcs + static_cast<std::size_t>(layout.opposite(use.arc))] = capacity;
+            }
+        });
+    }
+    std::vector<CapacityTable::Number> found(CapacityTable::kRun * arcs, 0);
+    for (Index low = 0; low < shape[0]; low += 2) {
+        Box planes = whole(shape);
+        planes.low[0] = low;
+        planes.high[0] = std::min(shape[0], low + 2);
+        table->open(planes.low[0], planes.high[0]);
+        for_each_run(
+            planes,
+            [&](const Point& first, Index length) {
+                table->look_up(layout.place(first), length, found.data());
+                const std::size_t start = static_cast<std::size_t>(layout.place(first)) * arcs;
+                for (std::size_t k = 0; k < static_cast<std::size_t>(length) * arcs; ++k) {
+                    CHECK(found[k] == expected[start + k]);
+                }
+            },
+            CapacityTable::kRun);
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -130,5 +192,14 @@ int main() {
         test_contrast_of_integers<std::uint16_t>(random, {7, 2500}, channels);
         test_contrast_of_integers<std::int16_t>(random, {3, 4, 5}, channels);
     }
+    for (const Index channels : {1, 3, 4}) {
+        test_capacity_table<std::uint8_t>(random, {300}, {{1}, {-2}, {7}}, channels, 0.01);
+        test_capacity_table<std::uint8_t>(random, {9, 80}, {{0, 1}, {1, -5}, {-2, 3}, {20, 0}},
+                                          channels, 0.01);
+        test_capacity_table<std::uint16_t>(random, {5, 70}, {{0, 1}, {1, 0}}, channels, 0.02);
+        test_capacity_table<std::int16_t>(random, {4, 5, 6}, {{0, 0, 1}, {0, 1, 0}, {-1, 1, -1}},
+                                          channels, 0.02);
+    }
+    test_capacity_table<std::uint8_t>(random, {9, 8}, {{0, 1}, {1, 0}}, 1, 0.0);
     return 0;
 }

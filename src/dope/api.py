@@ -23,13 +23,15 @@ from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Pro
 from dope.solvers import Icm, MaxFlow
 
 # What a block should take in memory, and what is best left in one block. For Exact() blocks are work for threads: with
-# 2 of them, 32 blocks were best in 2D with few neighbours and 8 to 16 otherwise, as seams cost more there
-# (benchmarks/exact.py); other methods lose quality at every seam. None of it depends on the machine: results must not.
+# 2 of them, 32 blocks were best in 2D with few neighbours, 16 with many, and 4 of a million sites in 3D, as seams cost
+# more there (benchmarks/exact.py); other methods lose quality at every seam. None of it depends on the machine: results
+# must not.
 BLOCK_BYTES = 64 << 20
 WHOLE_BYTES = 512 << 20
-EXACT_BLOCK_BYTES = 256 << 20
+EXACT_BLOCK_BYTES = 512 << 20
 EXACT_WHOLE_BYTES = 16 << 20
 EXACT_BLOCKS, EXACT_BLOCKS_DENSE = 32, 16
+EXACT_BLOCKS_3D, EXACT_SITES_3D = 4, 1 << 20
 FEW_NEIGHBORS = 8
 SMALL_PAIRS = 1 << 20
 
@@ -272,8 +274,7 @@ def _automatic_blocks(energy: Energy, method: Method) -> int:
     """1 for a small problem, else a power of two, as far as the grid's sides allow."""
     needed = 8 * energy.pairs.number + 32 * energy.unary.size
     if isinstance(method, Exact) and not isinstance(energy.pairs, GraphPairs):  # whose seams take time to find
-        few = energy.pairs.degree <= FEW_NEIGHBORS and len(energy.shape) <= 2
-        fewest = EXACT_BLOCKS if few else EXACT_BLOCKS_DENSE
+        fewest = _blocks_for_threads(energy)
         whole, most = EXACT_WHOLE_BYTES, EXACT_BLOCK_BYTES
     else:
         whole, most, fewest = WHOLE_BYTES, BLOCK_BYTES, 1
@@ -281,3 +282,10 @@ def _automatic_blocks(energy: Energy, method: Method) -> int:
         return 1
     number = max(fewest, 1 << math.ceil(math.log2(needed / most)))
     return min(number, 1 << (max(energy.shape).bit_length() - 1))
+
+
+def _blocks_for_threads(energy: Energy) -> int:
+    if len(energy.shape) <= 2:
+        return EXACT_BLOCKS if energy.pairs.degree <= FEW_NEIGHBORS else EXACT_BLOCKS_DENSE
+    millions = 1 << math.ceil(math.log2(max(1.0, energy.unary.size / EXACT_SITES_3D)))
+    return min(EXACT_BLOCKS_DENSE, max(EXACT_BLOCKS_3D, millions))
