@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dope
-from dope.cli.memory import peak_bytes
+from dope.memory import peak_bytes
 from dope.io import read_image, read_scribbles
 from dope.models import color_unary, kernel_lam, seed_unary
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from dope import __version__, cli, samples
 from dope.cli import progress
 from dope.cli.exits import Cancel
-from dope.cli.memory import peak_bytes
+from dope.memory import peak_bytes
 from dope.io import read_image, read_scribbles, write_image
 
 PICTURES = ["blocks.png", "convergence.png", "mask.png", "overlay.png"]

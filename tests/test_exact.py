@@ -361,3 +361,13 @@ def test_a_partition_of_overlapping_blocks_is_refused():
     partition = Partition.grid((2, 4), 2, overlap=1)
     with pytest.raises(InputError, match="overlap"):
         dope.minimize(Energy.grid(UNARY), blocks=partition, method=Exact())
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "blocks"),
+    [((10, 10), 3, 1), ((5000,), 3, 1), ((1500, 2000), 3, 32), ((1500, 2000), 7, 16), ((100, 200, 200), 3, 4),
+     ((100, 200, 200), 5, 4), ((300, 200, 200), 3, 16), ((3, 4_000_000), 3, 32)],
+)  # fmt: skip
+def test_the_number_of_blocks_follows_from_shape_and_kernel(shape, kernel, blocks):
+    unary = np.broadcast_to(np.float32(1.0), shape)
+    assert dope.api._automatic_blocks(dope.Energy.grid(unary, kernel=kernel), dope.Exact()) == blocks

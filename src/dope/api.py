@@ -280,12 +280,16 @@ def _automatic_blocks(energy: Energy, method: Method) -> int:
         whole, most, fewest = WHOLE_BYTES, BLOCK_BYTES, 1
     if needed <= whole:
         return 1
-    number = max(fewest, 1 << math.ceil(math.log2(needed / most)))
+    number = max(fewest, _power_of_two(needed / most))
     return min(number, 1 << (max(energy.shape).bit_length() - 1))
 
 
 def _blocks_for_threads(energy: Energy) -> int:
     if len(energy.shape) <= 2:
         return EXACT_BLOCKS if energy.pairs.degree <= FEW_NEIGHBORS else EXACT_BLOCKS_DENSE
-    millions = 1 << math.ceil(math.log2(max(1.0, energy.unary.size / EXACT_SITES_3D)))
-    return min(EXACT_BLOCKS_DENSE, max(EXACT_BLOCKS_3D, millions))
+    return min(EXACT_BLOCKS_DENSE, max(EXACT_BLOCKS_3D, _power_of_two(energy.unary.size / EXACT_SITES_3D)))
+
+
+def _power_of_two(number: float) -> int:
+    """The smallest one, from 1 on, that is no less."""
+    return 1 << max(0, math.ceil(math.log2(number)))

@@ -16,7 +16,6 @@ from rich.table import Table
 from dope import samples
 from dope.api import Result, minimize
 from dope.cli.exits import CANCELLED, Cancel, exit_codes
-from dope.cli.memory import peak_bytes
 from dope.cli.progress import at_work
 from dope.energy import Energy
 from dope.errors import InputError, MissingExtraError
@@ -24,6 +23,7 @@ from dope.executors import Threads
 from dope.io import read_image, read_scribbles, write_image
 from dope.io.images import Picture
 from dope.io.scribbles import Seeds
+from dope.memory import peak_bytes
 from dope.methods import Admm, Exact
 from dope.models import color_unary, kernel_lam, seed_unary
 from dope.partition import Partition
