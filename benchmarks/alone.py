@@ -67,7 +67,7 @@ def main() -> None:
     solve = {"dope": with_dope, "PyMaxflow": with_pymaxflow}[request["solver"]]
     labels, answer = solve(request)
     # Only now, as importing it takes memory too.
-    from dope.cli.memory import peak_bytes
+    from dope.memory import peak_bytes
 
     np.save(request["labels"], labels)
     print(json.dumps(answer | {"peak_bytes": peak_bytes()}))

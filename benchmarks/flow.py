@@ -34,7 +34,7 @@ import tables
 from lines import Record
 from solvers import OURS, PEERS, SOLVERS, YARDSTICK, Run, Solver
 
-from dope.cli.memory import peak_bytes
+from dope.memory import peak_bytes
 
 RESULTS = lines.RESULTS / "flow.jsonl"
 # A peer that rounds to float32 may miss the minimum by this much of its value.

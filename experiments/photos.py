@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dope
-from dope.memory import peak_bytes
 from dope.io import read_image, read_scribbles
+from dope.memory import peak_bytes
 from dope.models import color_unary, kernel_lam, seed_unary
 
 PROJECT = Path(__file__).resolve().parent.parent
