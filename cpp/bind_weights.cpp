@@ -33,10 +33,18 @@ std::vector<RealView> fields_from(const nb::sequence& arrays, const Point& shape
     return fields;
 }
 
+std::optional<MaskView> mask_from(const nb::object& object, const Point& shape) {
+    if (object.is_none()) return {};
+    const AnyArray array = array_from(object, "inside");
+    require_shape(array, shape, "inside");
+    require_dtype<bool>(array, "inside", "bool");
+    return view_of<std::uint8_t>(array);  // a byte each, for nobody promises that it is 0 or 1
+}
+
 GridWeights weights_from(const nb::sequence& shape_numbers, nb::handle offset_rows,
                          nb::handle factor_list, const nb::object& feature_array, double beta,
                          const std::optional<nb::sequence>& field_arrays,
-                         const std::optional<nb::sequence>& count_lists) {
+                         const std::optional<nb::sequence>& count_lists, const nb::object& inside) {
     const Point shape = grid_shape(shape_numbers);
     std::vector<Point> offsets = offsets_from(offset_rows, shape.size());
     const std::size_t h = offsets.size();
@@ -48,7 +56,7 @@ GridWeights weights_from(const nb::sequence& shape_numbers, nb::handle offset_ro
     std::vector<std::vector<double>> counts;
     if (count_lists) counts = counts_from(*count_lists, shape);
     return GridWeights(shape, std::move(offsets), std::move(factors), std::move(features),
-                       std::move(fields), std::move(counts));
+                       std::move(fields), std::move(counts), mask_from(inside, shape));
 }
 
 Box box_from(const nb::sequence& low, const nb::sequence& high, const Point& shape) {
@@ -63,7 +71,7 @@ Box box_from(const nb::sequence& low, const nb::sequence& high, const Point& sha
 }
 
 nb::tuple contrast_of(nb::handle feature_array, nb::handle offset_rows, const nb::sequence& low,
-                      const nb::sequence& high, double unit) {
+                      const nb::sequence& high, double unit, const nb::object& mask) {
     const AnyArray array = array_from(feature_array, "features");
     Point shape = shape_of(array);
     if (shape.size() < 2) {
@@ -74,6 +82,7 @@ nb::tuple contrast_of(nb::handle feature_array, nb::handle offset_rows, const nb
     const Features features = features_from(feature_array, shape, 0.0);
     const std::vector<Point> offsets = offsets_from(offset_rows, shape.size());
     const Box box = box_from(low, high, shape);
+    const std::optional<MaskView> inside = mask_from(mask, shape);
     if (!(unit > 0.0)) {
         throw std::invalid_argument("unit is " + std::to_string(unit) +
                                     ": expected a number above 0");
@@ -81,7 +90,7 @@ nb::tuple contrast_of(nb::handle feature_array, nb::handle offset_rows, const nb
     Contrast total;
     {
         const nb::gil_scoped_release release;
-        total = contrast(features, shape, offsets, box, unit);
+        total = contrast(features, shape, offsets, box, unit, inside);
     }
     const nb::object sum = (nb::int_(total.sum.high) << nb::int_(62)) | nb::int_(total.sum.low);
     return nb::make_tuple(sum, total.pairs);
@@ -107,14 +116,14 @@ void bind_weights(nb::module_& m) {
             "__init__",
             [](GridWeights* self, const nb::sequence& shape, const nb::object& offsets,
                const nb::object& factors, const nb::object& features, double beta,
-               const std::optional<nb::sequence>& fields,
-               const std::optional<nb::sequence>& counts) {
+               const std::optional<nb::sequence>& fields, const std::optional<nb::sequence>& counts,
+               const nb::object& inside) {
                 new (self) GridWeights(
-                    weights_from(shape, offsets, factors, features, beta, fields, counts));
+                    weights_from(shape, offsets, factors, features, beta, fields, counts, inside));
             },
             nb::arg("shape"), nb::arg("offsets"), nb::arg("factors"),
             nb::arg("features") = nb::none(), nb::arg("beta") = 0.0, nb::arg("fields") = nb::none(),
-            nb::arg("counts") = nb::none())
+            nb::arg("counts") = nb::none(), nb::arg("inside") = nb::none())
         .def(
             "weights",
             [](const GridWeights& self, std::size_t index) {
@@ -128,9 +137,9 @@ void bind_weights(nb::module_& m) {
             },
             nb::arg("m"), "w(p, m) for every site p, 0 where p + offsets[m] is outside.");
     m.def("contrast", &contrast_of, nb::arg("features"), nb::arg("offsets"), nb::arg("low"),
-          nb::arg("high"), nb::arg("unit"),
+          nb::arg("high"), nb::arg("unit"), nb::arg("inside") = nb::none(),
           "The exact sum of rint(|x_p - x_q|^2 / unit) over the pairs with p in the box, and their "
-          "number.");
+          "number; those with both ends inside a mask, if there is one.");
     m.def("roughness", &roughness_of, nb::arg("weights"), nb::arg("labels"), nb::arg("low"),
           nb::arg("high"),
           "The sum of the weights of the pairs with p in the box whose labels differ.");

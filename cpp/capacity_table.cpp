@@ -145,6 +145,7 @@ void CapacityTable::open(Index low, Index high) {
     Box box = whole(layout_.shape);
     box.low[0] = std::max<Index>(0, low - planes);
     box.high[0] = std::min(layout_.shape[0], high + planes);
+    const std::optional<MaskView>& inside = weights_.inside();
     std::visit(
         [&](const auto& values) {
             for_each_run(
@@ -161,6 +162,11 @@ void CapacityTable::open(Index low, Index high) {
                         const auto* const pixel = from + c * values.strides.back();
                         for (Index t = begin; t < end; ++t) {
                             to[at + t] = static_cast<Number>(pixel[t * step]);
+                        }
+                        if (!inside) continue;
+                        const std::uint8_t* const here = inside->at(first);
+                        for (Index t = begin; t < end; ++t) {
+                            if (here[t * inside->strides.back()] == 0) to[at + t] = kOutside;
                         }
                     }
                 },

@@ -148,17 +148,41 @@ class Adder {
     std::vector<double> row_ = std::vector<double>(kRun);
 };
 
+// visit(first, length) for every stretch of a run of pairs that have both ends inside.
+template <class Visit>
+void for_each_run_inside(const MaskView& inside, const Point& first, const Point& offset,
+                         Index length, Visit&& visit) {
+    const Index step = inside.strides.back();
+    const std::uint8_t* p = inside.at(first);
+    const std::uint8_t* q = p + inside.distance(offset);
+    const auto kept = [&](Index t) { return p[t * step] != 0 && q[t * step] != 0; };
+    Point at = first;
+    for (Index t = 0; t < length;) {
+        const Index begin = t;
+        while (t < length && kept(t)) ++t;
+        at.back() = first.back() + begin;
+        if (t > begin) visit(std::as_const(at), t - begin);
+        while (t < length && !kept(t)) ++t;
+    }
+}
+
 }  // namespace
 
 Contrast contrast(const Features& features, const Point& shape, const std::vector<Point>& offsets,
-                  const Box& box, double unit) {
+                  const Box& box, double unit, const std::optional<MaskView>& inside) {
     Contrast total;
     Adder adder(features, unit);
     for (const Point& offset : offsets) {
-        const Box pairs = tails(box, shape, offset);
-        total.pairs += pairs.sites();
-        for_each_run(pairs, [&](const Point& first, Index length) {
+        const auto add = [&](const Point& first, Index length) {
+            total.pairs += length;
             adder.add(first, offset, length, total.sum);
+        };
+        for_each_run(tails(box, shape, offset), [&](const Point& first, Index length) {
+            if (inside) {
+                for_each_run_inside(*inside, first, offset, length, add);
+            } else {
+                add(first, length);
+            }
         });
     }
     return total;

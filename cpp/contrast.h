@@ -24,8 +24,9 @@ struct Contrast {
     Index pairs = 0;  // how many terms
 };
 
-// Over the pairs with p in `box` (inside `shape`) and p + offset inside `shape`.
+// Over the pairs with p in `box` (inside `shape`) and p + offset inside `shape`; where there is a
+// mask, both of them inside it.
 Contrast contrast(const Features& features, const Point& shape, const std::vector<Point>& offsets,
-                  const Box& box, double unit);
+                  const Box& box, double unit, const std::optional<MaskView>& inside = {});
 
 }  // namespace dope

@@ -97,13 +97,14 @@ void squared_distances(const Features& features, const Point& first, const Point
 
 GridWeights::GridWeights(Point shape, std::vector<Point> offsets, std::vector<double> factors,
                          std::optional<Features> features, std::vector<RealView> fields,
-                         std::vector<std::vector<double>> counts)
+                         std::vector<std::vector<double>> counts, std::optional<MaskView> inside)
     : shape_(std::move(shape)),
       offsets_(std::move(offsets)),
       factors_(std::move(factors)),
       features_(std::move(features)),
       fields_(std::move(fields)),
-      counts_(std::move(counts)) {}
+      counts_(std::move(counts)),
+      inside_(std::move(inside)) {}
 
 void GridWeights::row(std::size_t m, const Point& first, Index length, double* out) const {
     begin_row(m, first, length, out);
@@ -140,6 +141,14 @@ void GridWeights::end_row(std::size_t m, const Point& first, Index length, doubl
     if (!counts_.empty()) {
         const auto [p, q] = row_counts(m, first);
         for (Index t = 0; t < length; ++t) out[t] /= p.at(t) * q.at(t);
+    }
+    if (inside_) {
+        const Index step = inside_->strides.back();
+        const std::uint8_t* p = inside_->at(first);
+        const std::uint8_t* q = p + inside_->distance(offsets_[m]);
+        for (Index t = 0; t < length; ++t) {
+            if (p[t * step] == 0 || q[t * step] == 0) out[t] = 0.0;
+        }
     }
 }
 
@@ -190,6 +199,16 @@ void ScatteredWeights::put(std::size_t m, const Point& first, const Index* place
         if (divisors_.size() < end) divisors_.resize(end);
         put_counts(m, first, places, count);
     }
+    if (weights_.inside_) {
+        if (kept_.size() < end) kept_.resize(end);
+        const MaskView& inside = *weights_.inside_;
+        const std::uint8_t* p = inside.at(first);
+        const std::uint8_t* q = p + inside.distance(weights_.offsets_[m]);
+        for (Index k = 0; k < count; ++k) {
+            const Index t = places[k] * inside.strides.back();
+            kept_[static_cast<std::size_t>(size_ + k)] = p[t] != 0 && q[t] != 0;
+        }
+    }
     size_ += count;
 }
 
@@ -216,6 +235,11 @@ std::span<const double> ScatteredWeights::take(std::size_t m) {
     }
     if (!weights_.counts_.empty()) {
         for (Index t = 0; t < length; ++t) out[t] /= divisors_[static_cast<std::size_t>(t)];
+    }
+    if (weights_.inside_) {
+        for (Index t = 0; t < length; ++t) {
+            if (kept_[static_cast<std::size_t>(t)] == 0) out[t] = 0.0;
+        }
     }
     return {out, static_cast<std::size_t>(length)};
 }

@@ -4,7 +4,8 @@
 //     + offsets[m]
 //
 // where exp needs features, fields and counts are optional, and count(p) is the product over axes
-// of counts[a][p_a]. Pairs whose q lies outside the box do not exist.
+// of counts[a][p_a]. Pairs whose q lies outside the box do not exist; where there is a mask of the
+// sites `inside`, those with an end outside it weigh 0, whatever the pixels there are.
 #pragma once
 
 #include <optional>
@@ -27,14 +28,15 @@ class GridWeights {
     // empty or one list per axis.
     GridWeights(Point shape, std::vector<Point> offsets, std::vector<double> factors,
                 std::optional<Features> features, std::vector<RealView> fields,
-                std::vector<std::vector<double>> counts);
+                std::vector<std::vector<double>> counts, std::optional<MaskView> inside = {});
 
     const Point& shape() const { return shape_; }
     const std::vector<Point>& offsets() const { return offsets_; }
     const std::vector<double>& factors() const { return factors_; }
     std::size_t size() const { return offsets_.size(); }
 
-    // The features, if weights are factor * exp(-beta |x_p - x_q|^2) and no more.
+    const std::optional<MaskView>& inside() const { return inside_; }
+    // The features, if weights of pairs inside are factor * exp(-beta |x_p - x_q|^2) and no more.
     const Features* contrast_only() const {
         return features_ && fields_.empty() && counts_.empty() ? &*features_ : nullptr;
     }
@@ -72,6 +74,7 @@ class GridWeights {
     std::optional<Features> features_;
     std::vector<RealView> fields_;
     std::vector<std::vector<double>> counts_;
+    std::optional<MaskView> inside_;
 };
 
 // Weights of pairs here and there, the same bits as a row of them: pairs of one offset are put down
@@ -93,9 +96,10 @@ class ScatteredWeights {
 
     const GridWeights& weights_;
     Index size_ = 0;
-    std::vector<double> values_;    // squared distances, in the end weights
-    std::vector<double> fields_;    // if there are any: what to multiply by
-    std::vector<double> divisors_;  // if there are counts: what to divide by
+    std::vector<double> values_;      // squared distances, in the end weights
+    std::vector<double> fields_;      // if there are any: what to multiply by
+    std::vector<double> divisors_;    // if there are counts: what to divide by
+    std::vector<std::uint8_t> kept_;  // if there is a mask: whether both ends are inside
 };
 
 // |x_p - x_q|^2, summed over channels in order, for a run of sites p and q = p + offset.

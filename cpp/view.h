@@ -25,6 +25,9 @@ struct View {
     const T* at(const Point& point) const { return start + distance(point); }
 };
 
+// Yes or no per site, as bytes that are 0 or not.
+using MaskView = View<std::uint8_t>;
+
 // Measurements come in either width, pixels as cameras and scanners write them too, and are read
 // where they lie; arithmetic is always in double.
 using RealView = std::variant<View<float>, View<double>>;

@@ -43,6 +43,9 @@ def grids(draw, *, most=24, signed=False, integers=None):
         arguments["features"] = rng.integers(0, 255, (*shape, *channels)).astype(np.uint8)
         if draw(st.booleans()):
             arguments["spacing"] = rng.uniform(0.5, 3, len(shape))
+    if draw(st.integers(0, 3)) == 0:
+        arguments["mask"] = rng.random(shape) < 0.7
+        arguments["mask"].flat[rng.integers(arguments["mask"].size)] = True
     return Energy.grid(unary, **arguments), unary, arguments
 
 

@@ -14,7 +14,8 @@ class GridWeights:
     """w(p, m), the weight of the pair (p, p + offsets[m]) on a grid, computed when asked for and never stored.
 
     w(p, m) = factors[m] * exp(-beta |x_p - x_q|^2) * fields[m][p] / (count(p) count(q)), q = p + offsets[m];
-    exp with features, fields and counts only if given; count(p) is the product over axes of counts[a][p_a].
+    exp with features, fields and counts only if given; count(p) is the product over axes of counts[a][p_a]. Pairs with
+    an end that is not inside, where that is given, weigh 0.
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class GridWeights:
         beta: float = 0.0,
         fields: Sequence[Reals] | None = None,
         counts: Sequence[NDArray[np.float64]] | None = None,
+        inside: NDArray[np.bool_] | None = None,
     ) -> None: ...
     def weights(self, m: int) -> NDArray[np.float64]:
         """w(p, m) for every site p, 0 where p + offsets[m] is outside."""
@@ -127,8 +129,12 @@ def contrast(
     low: Sequence[int],
     high: Sequence[int],
     unit: float,
+    inside: NDArray[np.bool_] | None = None,
 ) -> tuple[int, int]:
-    """The exact sum of rint(|x_p - x_q|^2 / unit) over the pairs with p in the box, and their number."""
+    """The exact sum of rint(|x_p - x_q|^2 / unit) over the pairs with p in the box, and their number.
+
+    Of the pairs with both ends inside a mask, if there is one.
+    """
 
 def roughness(
     weights: GridWeights,

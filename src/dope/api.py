@@ -17,7 +17,7 @@ from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
 from dope.methods import Admm, Exact
-from dope.pairs import GraphPairs
+from dope.pairs import GraphPairs, Pairs
 from dope.partition import Partition
 from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Problem, Start, Step
 from dope.solvers import Icm, MaxFlow
@@ -52,6 +52,8 @@ class Result:
     certificate : what proves the lower bound, for `dope.verify`; None where there is none.
     trace : a Step for every round, without labels.
     partition : the blocks.
+    problem : after `segment`: the energy that was minimized.
+    where : after `segment`: the box of the image that the energy, and the blocks, cover.
     """
 
     labels: Labels
@@ -64,6 +66,8 @@ class Result:
     partition: Partition
     proved: float | None = None
     certificate: Certificate | None = field(default=None, repr=False)
+    problem: Energy | None = field(default=None, repr=False)
+    where: tuple[slice, ...] | None = None
     _kept: object | None = field(default=None, repr=False)
 
     @property
@@ -158,7 +162,7 @@ def minimize(
     solver = solver or _automatic_solver(energy)
     overlaps = blocks.overlaps if isinstance(blocks, Partition) else bool(overlap)
     method = method or (Admm() if overlaps else _automatic_method(energy, solver))
-    number = _automatic_blocks(energy, method) if blocks is None else blocks
+    number = automatic_blocks(energy.pairs, method) if blocks is None else blocks
     problem = Problem(
         energy=energy,
         partition=_partition(energy, number, overlap),
@@ -270,24 +274,24 @@ def _automatic_solver(energy: Energy) -> BlockSolver:
     return MaxFlow(bits=64) if energy.pairs.number <= SMALL_PAIRS else MaxFlow()
 
 
-def _automatic_blocks(energy: Energy, method: Method) -> int:
+def automatic_blocks(pairs: Pairs, method: Method) -> int:
     """1 for a small problem, else a power of two, as far as the grid's sides allow."""
-    needed = 8 * energy.pairs.number + 32 * energy.unary.size
-    if isinstance(method, Exact) and not isinstance(energy.pairs, GraphPairs):  # whose seams take time to find
-        fewest = _blocks_for_threads(energy)
+    needed = 8 * pairs.number + 32 * pairs.sites
+    if isinstance(method, Exact) and not isinstance(pairs, GraphPairs):  # whose seams take time to find
+        fewest = _blocks_for_threads(pairs)
         whole, most = EXACT_WHOLE_BYTES, EXACT_BLOCK_BYTES
     else:
         whole, most, fewest = WHOLE_BYTES, BLOCK_BYTES, 1
     if needed <= whole:
         return 1
     number = max(fewest, _power_of_two(needed / most))
-    return min(number, 1 << (max(energy.shape).bit_length() - 1))
+    return min(number, 1 << (max(pairs.shape).bit_length() - 1))
 
 
-def _blocks_for_threads(energy: Energy) -> int:
-    if len(energy.shape) <= 2:
-        return EXACT_BLOCKS if energy.pairs.degree <= FEW_NEIGHBORS else EXACT_BLOCKS_DENSE
-    return min(EXACT_BLOCKS_DENSE, max(EXACT_BLOCKS_3D, _power_of_two(energy.unary.size / EXACT_SITES_3D)))
+def _blocks_for_threads(pairs: Pairs) -> int:
+    if len(pairs.shape) <= 2:
+        return EXACT_BLOCKS if pairs.degree <= FEW_NEIGHBORS else EXACT_BLOCKS_DENSE
+    return min(EXACT_BLOCKS_DENSE, max(EXACT_BLOCKS_3D, _power_of_two(pairs.sites / EXACT_SITES_3D)))
 
 
 def _power_of_two(number: float) -> int:

@@ -65,16 +65,16 @@ def check_finite(name: str, array: Reals) -> None:
             )
 
 
-def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...]) -> Labels:
+def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...], *, name: str = "labels") -> Labels:
     """`labels` as bool of the given shape; 0/1 numbers are welcome, anything else is not."""
     array = np.asarray(labels)
     if array.shape != shape:
-        raise InputError(f"labels have shape {array.shape}; expected {shape}, the shape of the unary.")
+        raise InputError(f"{name} have shape {array.shape}; expected {shape}, the shape of the unary.")
     if array.dtype == np.bool_:
         return array
     answer = array.astype(np.bool_)
     if array.dtype.kind not in "fiu" or not np.array_equal(answer, array):
-        raise InputError(f"labels (dtype {array.dtype}) hold values other than 0 and 1; pass bool or 0/1 numbers.")
+        raise InputError(f"{name} (dtype {array.dtype}) hold values other than 0 and 1; pass bool or 0/1 numbers.")
     return answer
 
 

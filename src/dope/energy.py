@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,7 @@ class Energy:
         beta: float | None = None,
         spacing: Sequence[float] | None = None,
         weights: Any = None,
+        mask: npt.ArrayLike | None = None,
     ) -> Energy:
         """The energy of an image or volume of any dimension.
 
@@ -83,6 +84,9 @@ class Energy:
         weights : list of numbers or arrays, optional
             Instead of features: for each half-offset a number, or an array shaped like the unary whose entry at p is
             the weight of the pair (p, p + offset). Entries whose partner lies outside are ignored.
+        mask : bool array, optional
+            The sites that take part. Those outside have no neighbours and label 0, which costs nothing; unary and
+            features may hold anything there, NaN included.
 
         Examples
         --------
@@ -91,7 +95,8 @@ class Energy:
         >>> energy([[1, 0], [0, 0]])
         -0.5
         """
-        prices = _checked_unary(unary)
+        inside = None if mask is None else _checked_mask(mask)
+        prices = _checked_unary(unary, inside)
         strength = _checked_number("lam", lam)
         offsets = half_offsets(kernel, prices.ndim)
         distances = _distances(offsets, spacing)
@@ -100,9 +105,9 @@ class Energy:
         if features is None and beta is not None:
             raise InputError("beta is given without features; it only enters contrast-sensitive weights.")
         if features is not None:
-            pairs = _contrast_pairs(prices.shape, offsets, strength / distances, features, beta)
+            pairs = _contrast_pairs(prices.shape, offsets, strength / distances, features, beta, inside)
         else:
-            pairs = _weighted_pairs(prices.shape, offsets, strength, weights)
+            pairs = replace(_weighted_pairs(prices.shape, offsets, strength, weights), inside=inside)
         return cls(prices, pairs)
 
     @classmethod
@@ -199,12 +204,27 @@ class Share:
     owned: Index
 
 
-def _checked_unary(unary: npt.ArrayLike) -> Reals:
+def _checked_unary(unary: npt.ArrayLike, inside: npt.NDArray[np.bool_] | None = None) -> Reals:
     prices = as_reals("unary", unary)
     if prices.ndim == 0 or prices.size == 0:
         raise InputError(f"unary has shape {prices.shape}; expected at least one site.")
+    if inside is not None:
+        if inside.shape != prices.shape:
+            raise InputError(f"mask has shape {inside.shape}; expected the unary's {prices.shape}.")
+        # Any price above 0 keeps label 1 away; one like the others leaves every scale as it is.
+        with np.errstate(invalid="ignore"):
+            outside = float(np.abs(prices).max(where=inside, initial=0.0)) or 1.0
+        prices = np.where(inside, prices, prices.dtype.type(outside))
     check_finite("unary", prices)
     return prices
+
+
+def _checked_mask(mask: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    found = np.asarray(mask)
+    inside = as_labels(found, found.shape, name="mask")
+    if not inside.any():
+        raise InputError(f"mask of shape {inside.shape} has no site inside; expected True where sites take part.")
+    return np.ascontiguousarray(inside)
 
 
 def _checked_number(name: str, value: float) -> float:
@@ -227,6 +247,7 @@ def _contrast_pairs(
     factors: npt.NDArray[np.float64],
     features: npt.ArrayLike,
     beta: float | None,
+    inside: npt.NDArray[np.bool_] | None,
 ) -> GridPairs:
     pixels = as_numbers("features", features)
     if pixels.shape == shape:
@@ -236,12 +257,12 @@ def _contrast_pairs(
             f"features have shape {pixels.shape}; expected the unary's {shape}, or that with channels last."
         )
     if pixels.dtype.kind == "f":
-        check_finite("features", pixels)
-    sharpness = mean_contrast_beta(pixels, offsets) if beta is None else _checked_number("beta", beta)
+        check_finite("features", pixels if inside is None else pixels[inside])
+    sharpness = mean_contrast_beta(pixels, offsets, inside) if beta is None else _checked_number("beta", beta)
     if sharpness < 0:
         raise InputError(f"beta is {sharpness}; expected 0 or more.")
     bounds = np.stack([np.minimum(factors, 0), np.maximum(factors, 0)], axis=1)
-    return GridPairs(shape, offsets, factors, bounds, features=pixels, beta=sharpness)
+    return GridPairs(shape, offsets, factors, bounds, features=pixels, beta=sharpness, inside=inside)
 
 
 def _weighted_pairs(shape: tuple[int, ...], offsets: npt.NDArray[np.int64], lam: float, weights: Any) -> GridPairs:

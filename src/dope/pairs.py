@@ -5,7 +5,7 @@ A grid's pairs are a handful of offsets and a rule for the weight of the pair (p
     w(p, m) = factor_m * exp(-beta |x_p - x_q|^2) * field_m(p) / (q_p q_q)
 
 with factor_m = lam, lam / |offset| or lam x (a number per offset); features x, fields and the block counts q are
-present or not. The weights of a grid are therefore never all in memory: whoever needs some computes them, the native
+present or not. Where there is a mask of the sites inside, pairs with an end outside it weigh 0. The weights of a grid are therefore never all in memory: whoever needs some computes them, the native
 core row by row, `weights_at` for a list of sites. A graph's pairs are an edge list.
 """
 
@@ -117,6 +117,7 @@ class GridPairs:
     beta: float = 0.0
     fields: tuple[Reals, ...] | None = None
     counts: tuple[npt.NDArray[np.float64], ...] | None = None
+    inside: npt.NDArray[np.bool_] | None = None
 
     @property
     def sites(self) -> int:
@@ -124,7 +125,7 @@ class GridPairs:
 
     @property
     def number(self) -> int:
-        """How many pairs there are."""
+        """How many pairs there are, those with an end outside a mask included."""
         room = np.maximum(np.array(self.shape) - np.abs(self.offsets), 0)
         return sum(math.prod(row) for row in room.tolist())
 
@@ -170,7 +171,8 @@ class GridPairs:
         counts = self.counts and tuple(c[s] for c, s in zip(self.counts, where, strict=True))
         fields = self.fields and tuple(field[where] for field in self.fields)
         features = None if self.features is None else self.features[where]
-        return replace(self, shape=shape, counts=counts, fields=fields, features=features)
+        inside = None if self.inside is None else self.inside[where]
+        return replace(self, shape=shape, counts=counts, fields=fields, features=features, inside=inside)
 
     def around(self, where: Box) -> Box:
         """The box and every neighbour of it, as a box."""
@@ -186,6 +188,11 @@ class GridPairs:
     def weights_at(self, m: int, tails: tuple[Sites, ...]) -> npt.NDArray[np.float64]:
         """The weights of the pairs (p, p + offset m) for the sites p whose coordinates are `tails`."""
         heads = tuple(t + int(o) for t, o in zip(tails, self.offsets[m], strict=True))
+        if self.inside is not None:  # outside, pixels may be anything
+            kept = self.inside[tails] & self.inside[heads]
+            weights = np.zeros(len(tails[0]))
+            weights[kept] = replace(self, inside=None).weights_at(m, tuple(t[kept] for t in tails))
+            return weights
         weights = np.full(len(tails[0]), self.factors[m])
         if (pixels := self._contrasted) is not None:
             change = pixels[tails].astype(np.float64) - pixels[heads]
@@ -280,7 +287,7 @@ class GridPairs:
         ]
         counts = self.counts and [np.ascontiguousarray(c) for c in self.counts]
         return _core.GridWeights(
-            self.shape, self.offsets[fits], self.factors[fits], features, self.beta, fields, counts
+            self.shape, self.offsets[fits], self.factors[fits], features, self.beta, fields, counts, self.inside
         )
 
 
@@ -424,13 +431,15 @@ def _read_in_place(array: npt.NDArray[Any]) -> bool:
     return array.dtype in CORE_TYPES and array.flags.aligned and whole
 
 
-def mean_contrast_beta(features: npt.NDArray[Any], offsets: Sites) -> float:
+def mean_contrast_beta(
+    features: npt.NDArray[Any], offsets: Sites, inside: npt.NDArray[np.bool_] | None = None
+) -> float:
     """beta = 1 / (2 mean |x_p - x_q|^2) over the kernel's pairs, channels summed; 0 for a constant image.
 
     The squares are rounded to a unit of 2^-40 of their range and added up as integers, so that the sum does not
-    depend on the order, and so not on how the image is cut into blocks.
+    depend on the order, and so not on how the image is cut into blocks. Of pairs `inside` a mask, if there is one.
     """
-    spread = _channel_spread(features)
+    spread = _channel_spread(features if inside is None else features[inside])
     widest = float((spread * spread).sum())
     if widest == 0.0 or not len(offsets):
         return 0.0
@@ -446,7 +455,8 @@ def mean_contrast_beta(features: npt.NDArray[Any], offsets: Sites) -> float:
         low, high = max(0, box[0].start - reach), min(shape[0], box[0].stop + reach)
         corner = [box[0].start - low, *([0] * (len(shape) - 1))]
         opposite = [box[0].stop - low, *shape[1:]]
-        part, number = _core.contrast(native_features(features[low:high]), offsets, corner, opposite, unit)
+        here = None if inside is None else inside[low:high]
+        part, number = _core.contrast(native_features(features[low:high]), offsets, corner, opposite, unit, here)
         total, pairs = total + part, pairs + number
     return pairs / (2.0 * total * unit) if total else 0.0
 

@@ -61,7 +61,7 @@ class Partition:
         [(slice(0, 4, None), slice(0, 3, None)), (slice(0, 4, None), slice(3, 6, None))]
         """
         lengths = _checked_shape(shape)
-        layout = _layout(lengths, blocks)
+        layout = layout_of(lengths, blocks)
         cuts = [[i * n // k for i in range(1, k)] for n, k in zip(lengths, layout, strict=True)]
         return cls.at(lengths, cuts, overlap=overlap)
 
@@ -266,7 +266,7 @@ def _checked_overlap(overlap: float | int) -> float | int:
     )
 
 
-def _layout(shape: tuple[int, ...], blocks: int | Sequence[int]) -> tuple[int, ...]:
+def layout_of(shape: tuple[int, ...], blocks: int | Sequence[int]) -> tuple[int, ...]:
     """Blocks per axis: as given, or of all factorisations of the number the one with the least seam."""
     if isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool):
         return _least_seam(shape, int(blocks))

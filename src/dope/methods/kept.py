@@ -75,7 +75,8 @@ def _copied(energy: Energy) -> Energy:
     if isinstance(pairs, GridPairs):
         features = None if pairs.features is None else pairs.features.copy()
         fields = pairs.fields and tuple(field.copy() for field in pairs.fields)
-        pairs = replace(pairs, features=features, fields=fields)
+        inside = None if pairs.inside is None else pairs.inside.copy()
+        pairs = replace(pairs, features=features, fields=fields, inside=inside)
     return replace(energy, unary=energy.unary.copy(), pairs=pairs)  # a graph's pairs are its own already
 
 
@@ -104,6 +105,7 @@ def _same_pairs(one: Pairs, other: Pairs) -> bool:
         and _same_arrays((one.features,), (other.features,))
         and _same_arrays(one.fields, other.fields)
         and _same_arrays(one.counts, other.counts)
+        and _same_arrays((one.inside,), (other.inside,))
     )
 
 

@@ -72,13 +72,15 @@ def _weights(pairs: GridPairs, m: int, tail: tuple[Sites, ...]) -> Reals:
     head = tuple(t + int(o) for t, o in zip(tail, pairs.offsets[m], strict=True))
     weights = np.full(np.broadcast_shapes(*(t.shape for t in tail)), pairs.factors[m], dtype=np.float64)
     if pairs.features is not None and pairs.beta:
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # outside a mask pixels may be anything
             change = pairs.features[tail].astype(np.float64) - pairs.features[head].astype(np.float64)
             weights *= np.exp(-pairs.beta * (change * change).sum(axis=-1))
     if pairs.fields is not None:
         weights *= pairs.fields[m][tail]
     for axis, count in enumerate(pairs.counts or ()):
         weights /= count[tail[axis]] * count[head[axis]]
+    if pairs.inside is not None:
+        weights[~(pairs.inside[tail] & pairs.inside[head])] = 0.0
     return weights
 
 
