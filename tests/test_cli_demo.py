@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 from dope import __version__, cli, samples
 from dope.cli import progress
 from dope.cli.exits import Cancel
-from dope.memory import peak_bytes
 from dope.io import read_image, read_scribbles, write_image
+from dope.memory import peak_bytes
 
 PICTURES = ["blocks.png", "convergence.png", "mask.png", "overlay.png"]
+FILES = sorted([*PICTURES, "photo.json", "photo.png"])
 
 
 def run(*arguments, folder):
@@ -55,7 +56,7 @@ def test_the_demo_writes_mask_and_pictures(small_sample, tmp_path, more):
     out = tmp_path / "a folder" / "out"
     result = CliRunner().invoke(cli.app, ["demo", "-o", str(out), "--workers", "2", *more])
     assert result.exit_code == 0, result.output
-    assert sorted(path.name for path in out.iterdir()) == PICTURES
+    assert sorted(path.name for path in out.iterdir()) == FILES
     mask = read_image(out / "mask.png") > 0
     assert (mask != small_sample).mean() < 0.01
     for word in ("sites", "4,800", "pairs", "blocks", "rounds", "energy", "seconds", "peak memory", str(out)):
@@ -64,10 +65,10 @@ def test_the_demo_writes_mask_and_pictures(small_sample, tmp_path, more):
 
 @pytest.mark.usefixtures("small_sample")
 def test_a_cancelled_demo_keeps_the_best_labels(tmp_path, monkeypatch):
-    monkeypatch.setattr(progress._Lines, "show", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(progress.Shown, "__call__", lambda *_: signal.raise_signal(signal.SIGINT))
     result = CliRunner().invoke(cli.app, ["demo", "-o", str(tmp_path / "out"), "--blocks", "12"])
     assert result.exit_code == 130 and "cancelled" in result.output
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == PICTURES
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
 
 
 @pytest.mark.usefixtures("small_sample")
@@ -146,7 +147,7 @@ def test_an_interrupt_while_rounds_run_writes_the_pictures_and_ends_with_130(tmp
         running.send_signal(signal.SIGINT)
         said = running.stderr.read()
     assert running.returncode == 130 and "stopping after this round" in said
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == PICTURES
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
 
 
 @pytest.mark.slow

@@ -107,7 +107,8 @@ def test_going_on_from_another_mask_is_not_going_on_from_its_flow():
 
 @pytest.mark.parametrize(
     ("mask", "words"),
-    [(np.zeros((3, 4)), "no site inside"), (np.ones((4, 3)), r"expected the unary's \(3, 4\)"), (np.full((3, 4), 2), "mask .* 0 and 1")],
+    [(np.zeros((3, 4)), "no site inside"), (np.ones((4, 3)), r"expected the unary's \(3, 4\)"),
+     (np.full((3, 4), 2), "mask .* 0 and 1")],
 )  # fmt: skip
 def test_bad_masks_are_refused(mask, words):
     with pytest.raises(InputError, match=words):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dope.errors import InputError
-from dope.models import color, color_unary, seed_unary
+from dope.models import channels, color, color_unary, seed_unary
+from dope.models.clusters import k_means
 
 SETTINGS = settings(max_examples=30, deadline=None)
 
@@ -92,7 +93,7 @@ def test_the_answer_is_the_same_each_time_and_the_input_is_left_alone():
 def test_strips_do_not_show(monkeypatch):
     image, seeds, _ = two_sided()
     whole = color_unary(image, seeds)
-    monkeypatch.setattr(color, "_STRIP_SITES", 97)
+    monkeypatch.setattr(channels, "_STRIP_NUMBERS", 3 * 97)
     np.testing.assert_allclose(color_unary(image, seeds), whole, atol=1e-4)
 
 
@@ -124,7 +125,7 @@ def test_a_constant_image_says_nothing():
 )
 def test_k_means_leaves_no_cluster_empty_and_no_point_astray(clusters, points):
     x = np.array(points, dtype=np.float64)
-    cluster = color._k_means(x, clusters)
+    cluster = k_means(x, clusters)
     found = np.unique(cluster)
     assert np.array_equal(found, np.arange(len(found))) and len(found) <= clusters
     if len(np.unique(x, axis=0)) <= clusters:

@@ -1,6 +1,10 @@
 """What README, CONTRIBUTING and the documentation show runs as it stands."""
 
 import re
+import shlex
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -8,10 +12,14 @@ import pytest
 PROJECT = Path(__file__).parents[1]
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("**/*.md"))]
 CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# Their commands and code build on each other, in order and in one folder.
+GUIDES = [PROJECT / "docs" / f"{name}.md" for name in ("choose", "formats", "mri", "photo", "python")]
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 BLOCKS = [
     pytest.param(page, code, id=f"{page.stem}-{number}")
     for page in PAGES
+    if page not in GUIDES
     for number, code in enumerate(CODE.findall(page.read_text(encoding="utf-8")))
 ]
 
@@ -24,6 +32,28 @@ def test_the_readme_shows_code() -> None:
 def test_the_code_shown_runs(page: Path, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(code, str(page), "exec"), {"__name__": "page"})
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_guides_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page.read_text(encoding="utf-8")
+    if "nilearn" in text and find_spec("nilearn") is None:
+        pytest.skip("nilearn, which brings the scan, is not installed")
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "page"}
+    steps = STEP.findall(text)
+    assert steps
+    for kind, code in steps:
+        if kind == "python":
+            exec(compile(code, str(page), "exec"), names)
+            continue
+        for line in code.splitlines():
+            command = shlex.split(line)
+            assert command[0] == "dope", line
+            done = subprocess.run(
+                [sys.executable, "-m", "dope.cli", *command[1:]], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", [*PAGES, PROJECT / "ARCHITECTURE.md"], ids=lambda page: page.stem)

@@ -56,6 +56,83 @@ def test_shrinking_takes_means():
     assert (overlay(flat, np.ones((40, 60), dtype=bool), longest=30) == 125).all()
 
 
+def test_a_square_cut_off_by_the_border_is_the_mean_of_what_is_left():
+    image = np.arange(35, dtype=np.uint8).reshape(5, 7)
+    picture = overlay(image, np.ones((5, 7), dtype=bool), longest=3)
+    assert picture.shape == (2, 3, 3)
+    assert np.array_equal(
+        picture[..., 0], np.rint([[image[r : r + 3, c : c + 3].mean() for c in (0, 3, 6)] for r in (0, 3)])
+    )
+
+
+def test_a_few_hot_pixels_do_not_darken_the_rest():
+    image = np.linspace(0, 1, 2400).reshape(40, 60)
+    image[0, 0], image[-1, -1] = -1e9, 1e9
+    picture = overlay(image, np.ones((40, 60), dtype=bool))
+    assert picture[..., 0].std() > 60 and picture[0, 0, 0] == 0 and picture[-1, -1, 0] == 255
+
+
+@pytest.mark.parametrize("longest", [60, 20])
+def test_what_is_not_a_number_is_black_and_spoils_no_neighbor(longest):
+    image = np.linspace(1, 2, 2400, dtype=np.float32).reshape(40, 60)
+    image[:6, :6], image[20, 30] = np.nan, np.inf
+    picture = overlay(image, np.ones((40, 60), dtype=bool), longest=longest)
+    assert picture[0, 0].max() == 0 and picture[-1, -1].min() == 255
+    step = 60 // longest
+    assert longest == 60 or picture[20 // step, 30 // step].min() > 100
+
+
+def test_levels_are_those_inside_of_the_mask():
+    image, mask = np.full((40, 60), 1e6), LABELS
+    image[mask] = np.linspace(0, 1, mask.sum())
+    inside = overlay(image, np.ones((40, 60), dtype=bool), mask=mask)[mask]
+    assert inside.min() == 0 and inside.max() == 255
+
+
+def test_outside_of_the_mask_is_greyed():
+    mask = np.ones((40, 60), dtype=bool)
+    mask[:, 40:] = False
+    picture = overlay(IMAGE, np.zeros((40, 60), dtype=bool), mask=mask).astype(int)
+    assert np.array_equal(picture[:, :40], overlay(IMAGE, np.zeros((40, 60), dtype=bool))[:, :40])
+    assert np.abs(picture[:, 41:] - (128, 128, 134)).max() < 30
+
+
+def test_a_thin_stroke_is_seen_in_a_small_picture():
+    seeds = np.zeros((400, 600), dtype=np.int8)
+    seeds[200] = 1
+    picture = overlay(np.full((400, 600), 90, np.uint8), np.ones((400, 600), bool), seeds, longest=60).astype(int)
+    assert (picture[20, :, 1] > picture[20, :, 0] + 80).all()
+
+
+def test_labels_are_shown_without_an_image():
+    picture = overlay(None, LABELS)
+    assert picture.shape == (40, 60, 3) and picture[20, 30].min() > 150 and picture[2, 2].max() < 120
+
+
+@pytest.mark.parametrize(("spacing", "shape"), [((1, 1), (40, 60)), ((2, 1), (80, 60)), ((0.5, 1.5), (40, 180))])
+def test_spacing_gives_true_proportions(spacing, shape):
+    assert overlay(IMAGE, LABELS, spacing=spacing).shape == (*shape, 3)
+    assert block_map((40, 60), [], spacing=spacing).shape == (*shape, 3)
+
+
+def test_zoom_repeats_sites():
+    picture = overlay(IMAGE, np.ones((40, 60), dtype=bool), zoom=3)
+    assert np.array_equal(picture, IMAGE.repeat(3, axis=0).repeat(3, axis=1))
+    assert overlay(IMAGE, LABELS, zoom=9, longest=130).shape == (80, 120, 3)
+
+
+def test_a_large_image_is_not_copied():
+    import tracemalloc
+
+    image, labels = np.ones((3000, 3000), dtype=np.float32), np.ones((3000, 3000), dtype=bool)
+    seeds = np.zeros((3000, 3000), dtype=np.int8)
+    tracemalloc.start()
+    overlay(image, labels, seeds, mask=labels, longest=300)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < labels.nbytes
+
+
 def test_block_map_shows_borders_tints_and_overlap():
     where = [(slice(0, 40), slice(0, 33)), (slice(0, 40), slice(27, 60))]
     picture = block_map((40, 60), where).astype(int)
@@ -79,7 +156,14 @@ def test_blocks_side_by_side_differ_in_tint():
         lambda: overlay(np.zeros((2, 2, 2, 2)), LABELS),
         lambda: overlay(IMAGE, LABELS, longest=0),
         lambda: overlay(IMAGE[:0], LABELS[:0]),
-        lambda: block_map((4, 4, 4), []),
+        lambda: overlay(None, LABELS[0]),
+        lambda: overlay(IMAGE, LABELS, mask=LABELS[:5]),
+        lambda: overlay(IMAGE[..., :0], LABELS),
+        lambda: overlay(IMAGE, LABELS, spacing=(1, 0)),
+        lambda: overlay(IMAGE, LABELS, spacing=(1, 1, 1)),
+        lambda: block_map((4,), []),
+        lambda: block_map((4, 4, 4, 4), []),
+        lambda: block_map((4, 4, 4), [(slice(0, 4), slice(0, 4))]),
         lambda: block_map((40, 60), [(slice(0, 40),)]),
         lambda: block_map((40, 61), [], image=IMAGE),
         lambda: convergence([]),

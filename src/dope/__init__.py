@@ -1,6 +1,7 @@
 """Binary pairwise energies on images, volumes and graphs, minimized block by block.
 
 import dope
+result = dope.segment(image, scribbles=strokes)
 result = dope.minimize(dope.Energy.grid(unary, lam=2.0, kernel=7, features=image))
 result.labels, result.energy, result.lower_bound, result.exact
 """
@@ -13,6 +14,7 @@ from dope.executors import Serial, Threads
 from dope.methods import Admm, Exact
 from dope.partition import Block, Partition
 from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
+from dope.segmentation import segment
 from dope.solvers import Icm, MaxFlow
 from dope.verify import Verdict, verify
 
@@ -44,5 +46,6 @@ __all__ = [
     "Threads",
     "Verdict",
     "minimize",
+    "segment",
     "verify",
 ]

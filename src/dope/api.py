@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import numpy.typing as npt
 
+from dope import report
 from dope.arrays import Labels, as_labels
 from dope.certificate import Certificate
 from dope.energy import Energy
@@ -21,6 +24,9 @@ from dope.pairs import GraphPairs, Pairs
 from dope.partition import Partition
 from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Problem, Start, Step
 from dope.solvers import Icm, MaxFlow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # What a block should take in memory, and what is best left in one block. For Exact() blocks are work for threads: with
 # 2 of them, 32 blocks were best in 2D with few neighbours, 16 with many, and 4 of a million sites in 3D, as seams cost
@@ -99,7 +105,25 @@ class Result:
             "blocks": str(len(self.partition.blocks)),
         }
         cells = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
-        return f"<table>{cells}</table>"
+        labels = np.asarray(self.labels)
+        if labels.ndim not in (2, 3):
+            return f"<table>{cells}</table>"
+        encoded = base64.b64encode(report.thumbnail(labels)).decode()
+        picture = f'<img src="data:image/png;base64,{encoded}" alt="labels, foreground bright" style="max-width: 16em">'
+        return f'<div style="display: flex; gap: 1em; align-items: center"><table>{cells}</table>{picture}</div>'
+
+    def plot(self, image: npt.ArrayLike | None = None, *, channel_axis: int | None = None) -> Figure:
+        """A matplotlib figure: the labels, on the image where it is given, and how the run converged.
+
+        Needs matplotlib (`pip install 'dope[report]'`).
+        """
+        labels = np.asarray(self.labels)
+        if image is None:
+            return report.plot(self.trace, labels)
+        pixels = np.asarray(image)
+        if channel_axis is not None:
+            pixels = np.moveaxis(pixels, channel_axis, -1)
+        return report.plot(self.trace, labels, image=pixels, channels=pixels.ndim > labels.ndim)
 
 
 def minimize(

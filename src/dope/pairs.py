@@ -5,8 +5,9 @@ A grid's pairs are a handful of offsets and a rule for the weight of the pair (p
     w(p, m) = factor_m * exp(-beta |x_p - x_q|^2) * field_m(p) / (q_p q_q)
 
 with factor_m = lam, lam / |offset| or lam x (a number per offset); features x, fields and the block counts q are
-present or not. Where there is a mask of the sites inside, pairs with an end outside it weigh 0. The weights of a grid are therefore never all in memory: whoever needs some computes them, the native
-core row by row, `weights_at` for a list of sites. A graph's pairs are an edge list.
+present or not. Where there is a mask of the sites inside, pairs with an end outside it weigh 0. The weights of a grid
+are therefore never all in memory: whoever needs some computes them, the native core row by row, `weights_at` for a list
+of sites. A graph's pairs are an edge list.
 """
 
 from __future__ import annotations

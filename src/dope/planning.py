@@ -72,11 +72,11 @@ class Plan:
         if memory is None:
             pairs = GridPairs(self.shape, self.offsets, np.ones(len(self.offsets)), np.ones((len(self.offsets), 2)))
             return automatic_blocks(pairs, Exact())
-        number = 1
+        number, most = 1, math.prod(1 << (n.bit_length() - 1) for n in self.shape)
         while self._with(number).block_bytes > SHARE_FOR_BLOCKS * memory or number < self.workers:
             number *= 2
-            if number > self.sites:
-                raise InputError(f"no block fits into {memory} bytes; expected memory for at least one site's kernel.")
+            if number > most:
+                raise InputError(f"no block fits into {memory} bytes, however small; expected more memory.")
         return number
 
     def _with(self, blocks: int) -> Plan:

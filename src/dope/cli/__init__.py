@@ -7,7 +7,11 @@ from typing import Annotated
 import typer
 
 from dope import __version__
+from dope.cli.compare import compare
 from dope.cli.demo import demo
+from dope.cli.info import info
+from dope.cli.plan import plan
+from dope.cli.segment import segment
 
 app = typer.Typer(
     name="dope",
@@ -15,7 +19,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(demo)
+for command in (segment, info, plan, compare, demo):
+    app.command()(command)
 
 
 def _version(asked: bool) -> None:

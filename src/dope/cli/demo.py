@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from dope import samples
 from dope.api import Result, minimize
 from dope.cli.exits import CANCELLED, Cancel, exit_codes
-from dope.cli.progress import at_work
+from dope.cli.methods import METHODS, MethodName
+from dope.cli.progress import Counted, at_work
+from dope.cli.tables import bound_in_words, print_rows
 from dope.energy import Energy
 from dope.errors import InputError, MissingExtraError
 from dope.executors import Threads
 from dope.io import read_image, read_scribbles, write_image
+from dope.io.files import replacing
 from dope.io.images import Picture
 from dope.io.scribbles import Seeds
 from dope.memory import peak_bytes
-from dope.methods import Admm, Exact
 from dope.models import color_unary, kernel_lam, seed_unary
 from dope.partition import Partition
-from dope.protocols import Method, Step
+from dope.protocols import Step
 from dope.report import block_map, convergence, overlay
-
-
-class MethodName(StrEnum):
-    """How blocks agree, by name."""
-
-    EXACT = "exact"
-    ADMM = "admm"
-    PAPER = "paper"
-
-
-METHODS: dict[MethodName, Callable[[], Method]] = {
-    MethodName.EXACT: Exact,
-    MethodName.ADMM: Admm,
-    MethodName.PAPER: Admm.paper,
-}
 
 
 def demo(
@@ -59,7 +44,7 @@ def demo(
 ) -> None:
     """Segment a packaged 8-megapixel photo from packaged strokes, and write pictures of it."""
     with exit_codes():
-        executor = Threads(workers)
+        threads = Threads(workers)
         lam = kernel_lam(kernel)
         _make_folder(output)
         begun = time.perf_counter()
@@ -78,12 +63,17 @@ def demo(
                     return cancel.asked
 
                 way = None if method is None else METHODS[method]()
+                executor = Counted(threads, show.done)
                 result = minimize(energy, blocks=blocks, overlap=overlap, method=way, executor=executor, watch=watch)
             with at_work(console, "drawing"):
                 run = _Run(image, seeds, energy, result, kernel, overlap)
                 missing = _write_pictures(run, output)
+                for file in (sample.photo, sample.scribbles):  # to try `dope segment` on
+                    with replacing(output / file.name) as temporary:
+                        shutil.copyfile(file, temporary)
         _print_table(run, seconds=time.perf_counter() - begun)
         print(f"\nmask.png, overlay.png, blocks.png{'' if missing else ' and convergence.png'} are in {output}")
+        print(f"photo and strokes too: {' and '.join(file.name for file in (sample.photo, sample.scribbles))}")
         if missing:
             print(f"convergence.png was not drawn: {missing}")
         if result.stopped == "cancelled":
@@ -138,21 +128,10 @@ def _print_table(run: _Run, seconds: float) -> None:
         "blocks": f"{len(result.partition.blocks)}, overlap {run.overlap:.0%}",
         "rounds": f"{len(result.trace)}, stopped: {result.stopped}",
         "energy": f"{result.energy:,.1f}",
-        "lower bound": _bound(result),
+        "lower bound": bound_in_words(result),
         "sites proved": "-" if result.proved is None else f"{result.proved:.2%}",
         "foreground": f"{result.labels.mean():.2%}",
         "seconds": f"{seconds:.1f} in all, {result.trace[-1].seconds:.1f} minimizing",
         "peak memory": "-" if peak is None else f"{peak / 1e9:.2f} GB",
     }
-    table = Table.grid(padding=(0, 2))
-    for name, value in rows.items():
-        table.add_row(name, value)
-    Console().print(table, highlight=False)
-
-
-def _bound(result: Result) -> str:
-    if result.lower_bound is None or result.gap is None:
-        return "-"
-    if result.exact:
-        return f"{result.lower_bound:,.1f}, exact"
-    return f"{result.lower_bound:,.1f}, at most {100 * result.gap / (abs(result.energy) or 1.0):.2g} % below the energy"
+    print_rows(rows)

@@ -15,6 +15,7 @@ import typer
 from dope.errors import DopeError
 
 BAD_INPUT = 2
+STOPPED_EARLY = 3
 CANCELLED = 130
 
 

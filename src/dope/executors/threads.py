@@ -30,10 +30,14 @@ class Threads:
         if self.number is not None and (isinstance(self.number, bool) or self.number < 1):
             raise InputError(f"Threads({self.number!r}): expected one thread or more, or None for one per core.")
 
+    @property
+    def workers(self) -> int:
+        return self.number or os.cpu_count() or 1
+
     def gather(self, recipes: Sequence[Recipe]) -> SerialCrew | ThreadCrew:
         if len(recipes) == 1:
             return SerialCrew(recipes)  # in the calling thread, where Ctrl-C is noticed
-        return ThreadCrew(recipes, self.number or os.cpu_count() or 1)
+        return ThreadCrew(recipes, self.workers)
 
 
 class ThreadCrew:

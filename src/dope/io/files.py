@@ -1,14 +1,95 @@
-"""Writing a file as a whole or not at all."""
+"""Reading files that may be anything, and writing files and folders as a whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any
 
-from dope.errors import InputError
+import numpy as np
+from numpy.typing import NDArray
+
+from dope.errors import DopeError, InputError
+
+# Bytes that are unpacked in one go: enough for speed, little beside any volume.
+_PIECE = 1 << 20
+
+
+def check_file(path: Path, kind: str) -> None:
+    """Refuse what is not a file with something in it. Devices and pipes could be read for ever."""
+    with reading(path):
+        status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError(f"{path}: a folder; expected a {kind} file")
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path}: a device or pipe; expected a {kind} file")
+    if status.st_size == 0:
+        raise InputError(f"{path}: empty; expected a {kind} file")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever goes wrong in a decoder, as one line about the file.
+
+    On bytes that are not what they should be, decoders raise all there is, failed assertions among it: hence
+    `Exception`. What was raised stays attached as the cause.
+    """
+    try:
+        yield
+    except DopeError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(f"{path}: no such file") from error
+    except (IsADirectoryError, PermissionError) as error:
+        raise InputError(f"{path}: cannot be read, {_reason(error)}") from error
+    except MemoryError as error:
+        raise InputError(f"{path}: does not fit into memory; cut it up first") from error
+    except Exception as error:
+        raise InputError(f"{path}: damaged or cut short ({in_one_line(error)}); get a whole copy") from error
+
+
+def in_one_line(error: Exception) -> str:
+    """What an error says, for the inside of another one."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def fill(array: NDArray[Any], stream: IO[bytes]) -> None:
+    """Fill an array, which must be in one piece, with the next bytes of a stream, and never read more than these."""
+    target = array.reshape(-1, order="A").view(np.uint8)
+    done = 0
+    while done < len(target):
+        piece = stream.read(min(_PIECE, len(target) - done))
+        if not piece:
+            raise EOFError(f"ends {len(target) - done:,} bytes early")
+        target[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+        done += len(piece)
+
+
+def check_target(path: Path, overwrite: bool) -> None:
+    """Refuse a file that could not be written: no such folder, not writable, or there already."""
+    if path.is_dir():
+        raise InputError(f"{path}: a folder; name a file to write")
+    if path.exists() and not overwrite:
+        raise InputError(f"{path}: there already; choose another name or ask for it to be replaced")
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder in which `path` cannot be made; found out by trying, as permissions do not say all."""
+    probe = _sibling(path)
+    try:
+        probe.open("xb").close()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    finally:
+        with suppress(OSError):
+            probe.unlink()
 
 
 @contextmanager
@@ -18,14 +99,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Readers see the old file or the new one, never a part of it.
     """
     path = Path(path)
-    # The suffix stays, because writers choose the format by it.
-    temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+    temporary = _sibling(path)
     try:
         temporary.open("xb").close()
     except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {_reason(error)}; choose a folder that exists and is writable"
-        ) from error
+        raise _unwritable(path, error) from error
     try:
         yield temporary
         temporary.replace(path)
@@ -35,5 +113,56 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text as a whole or not at all; an existing file is replaced in one step."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """The same for a folder.
+
+    Folders cannot be exchanged in one step everywhere: an old one is moved aside, the new one takes its place, and
+    comes back if that fails. For a moment between the two there is none.
+    """
+    temporary = _sibling(path)
+    try:
+        temporary.mkdir()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        yield temporary
+        _take_place(temporary, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {_reason(error)}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _take_place(folder: Path, path: Path) -> None:
+    if not path.exists():
+        folder.rename(path)
+        return
+    aside = _sibling(path)
+    path.rename(aside)
+    try:
+        folder.rename(path)
+    except OSError:
+        aside.rename(path)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _sibling(path: Path) -> Path:
+    """A hidden name beside `path`. The suffix stays, because writers choose the format by it."""
+    return path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write {path}: {_reason(error)}; choose a folder that exists and is writable")
+
+
 def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    # NumPy counts what could not be written, but does not say why.
+    return error.strerror.lower() if error.strerror else f"{in_one_line(error)}; is the disk full?"

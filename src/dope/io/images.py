@@ -13,13 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from dope.arrays import Labels
 from dope.errors import InputError
-from dope.io.files import replacing
+from dope.io import content
+from dope.io.files import check_file, reading, replacing
+from dope.memory import require_bytes
 
 Picture = NDArray[np.uint8] | NDArray[np.uint16]
 
 _FORMATS = ("PNG", "JPEG")
 _SUFFIXES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
+_GREY_16 = ("I;16", "I;16L", "I;16B", "I;16N", "I")
+_CHANNELS = {"L": 0, "1": 0, "LA": 2, "RGBA": 4} | dict.fromkeys(_GREY_16, 0)  # 3 in other modes
+_ORIENTATION, _SIDEWAYS = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and its values for pictures that lie on their side
 # Twice the number at which Pillow warns of a decompression bomb, where it refuses by itself.
 _MOST_PIXELS = 178_956_970
 # What decoders raise on files that are cut short, altered, or something else altogether.
@@ -93,6 +99,57 @@ def write_image(path: str | os.PathLike[str], picture: NDArray[Any]) -> None:
         Image.fromarray(picture).save(temporary, format=kind, **settings)
 
 
+def load(path: Path, *, budget: int | None) -> content.Image:
+    """Read a picture with all its channels, alpha among them."""
+    found = describe(path)
+    require_bytes(content.declared(path, (*found.shape, found.channels), found.dtype), found.bytes, budget)
+    pixels = read_image(path)
+    return content.Image(pixels, pixels.ndim == 3, None, path)
+
+
+def describe(path: Path) -> content.Description:
+    """From the header, upright as `read_image` gives it."""
+    check_file(path, "PNG or JPEG")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        try:
+            with reading(path), Image.open(path, formats=_FORMATS) as opened:
+                return _described(path, opened)
+        except InputError as error:
+            if isinstance(error.__cause__, UnidentifiedImageError):
+                raise InputError(f"{path}: not a PNG or JPEG picture; convert it to one of these") from error
+            if isinstance(error.__cause__, Image.DecompressionBombError):
+                raise InputError(f"{path}: declares more than {_MOST_PIXELS:,} pixels; cut it up first") from error
+            raise
+
+
+def save(path: Path, labels: Labels, like: content.Image | None) -> None:  # noqa: ARG001  nothing of an image is kept
+    """Write labels as a picture of 0 and 255."""
+    if labels.ndim != 2:
+        raise InputError(
+            f"{path}: cannot hold labels shaped {labels.shape}; a picture has two axes. Write .tif or .nii.gz"
+        )
+    write_image(path, labels)
+
+
+def _described(path: Path, opened: Image.Image) -> content.Description:
+    width, height = opened.size
+    if opened.getexif().get(_ORIENTATION) in _SIDEWAYS:
+        width, height = height, width
+    channels = _CHANNELS.get(opened.mode, 4 if opened.mode == "P" and "transparency" in opened.info else 3)
+    dtype = np.dtype(np.uint16 if opened.mode in _GREY_16 else np.uint8)
+    return content.Description(
+        path=path,
+        format=str(opened.format),
+        shape=(height, width),
+        channels=max(1, channels),
+        dtype=dtype.name,
+        spacing=None,
+        bytes=content.bytes_of((height, width, max(1, channels)), dtype),
+        details={"mode": opened.mode},
+    )
+
+
 def _check_size(path: Path, size: tuple[int, int]) -> None:
     width, height = size
     if width * height > _MOST_PIXELS:
@@ -100,7 +157,7 @@ def _check_size(path: Path, size: tuple[int, int]) -> None:
 
 
 def _as_array(picture: Image.Image) -> Picture:
-    if picture.mode in ("I;16", "I;16L", "I;16B", "I;16N", "I"):
+    if picture.mode in _GREY_16:
         return np.array(picture).astype(np.uint16)
     if picture.mode == "P":
         picture = picture.convert("RGBA" if "transparency" in picture.info else "RGB")

@@ -1,8 +1,8 @@
-"""Strokes on a picture: what a user has marked as foreground and background.
+"""Strokes on a picture or volume: what a user has marked as foreground and background.
 
-Two formats. A *label image* is a PNG of the picture's size that holds 0 (nothing), 1 (foreground) and
-2 (background). *JSON strokes* are polylines of (x, y) pixels, x to the right and y down, the first pixel's
-centre at (0, 0), drawn with a round brush:
+Two forms. *Labels* are a picture or volume of the image's size, in any format that is read, which holds 0 (nothing),
+1 (foreground) and 2 (background). *JSON strokes* are polylines of (x, y) pixels, x to the right and y down, the first
+pixel's centre at (0, 0), drawn with a round brush:
 
     {"width": 640, "height": 480, "brush_radius": 5,
      "fg": [[[100, 120], [180, 200]], [[150, 90]]],
@@ -26,31 +26,37 @@ from PIL import Image, ImageDraw
 
 from dope.arrays import BACKGROUND, FOREGROUND
 from dope.errors import InputError
+from dope.io.content import bytes_of
+from dope.io.formats import load
 from dope.io.images import read_image
+from dope.memory import require_bytes
 
 Seeds = NDArray[np.int8]
 Stroke = list[tuple[float, float]]
 
 _KINDS = {"fg": FOREGROUND, "bg": BACKGROUND}
 _DEFAULT_RADIUS = 5.0
+_FLAT = (".json", ".png", ".jpg", ".jpeg")
+_MOST_CHANNELS = 4  # a third axis that is longer is one of sites
 _MOST_BYTES = 64 << 20
 
 
 def read_scribbles(path: str | os.PathLike[str], shape: tuple[int, ...], *, photo: str | None = None) -> Seeds:
-    """Read strokes for a picture of the given shape.
+    """Read strokes for a picture or volume of the given shape.
 
     Parameters
     ----------
     path : path
-        A .json file of strokes, or a label image.
-    shape : (height, width) or more
-        Of the picture the strokes were drawn on; axes beyond the first two (channels) are ignored.
+        A .json file of strokes, a label image, or a label volume in any format that `load` reads.
+    shape : tuple of int
+        Of what the strokes were drawn on: (height, width) for JSON, PNG and JPEG, where a third axis (channels) is
+        ignored; any shape for other formats, where a last axis that the labels do not have is one of channels.
     photo : str, optional
         Which entry to take from a JSON file of several pictures. One of a single picture needs none.
 
     Returns
     -------
-    int8 array (height, width)
+    int8 array of the shape, without channels
         0 none, 1 foreground, 2 background; both occur.
 
     Raises
@@ -63,10 +69,15 @@ def read_scribbles(path: str | os.PathLike[str], shape: tuple[int, ...], *, phot
     if len(shape) < 2:
         raise InputError(f"a picture shaped {tuple(shape)} has no strokes; expected (height, width)")
     height, width = int(shape[0]), int(shape[1])
-    if path.suffix.lower() == ".json":
+    suffix = path.suffix.lower()
+    if suffix in _FLAT and (len(shape) > 3 or (len(shape) == 3 and shape[2] > _MOST_CHANNELS)):
+        raise InputError(f"{path}: strokes on a picture, but the volume is shaped {tuple(shape)}; use a label volume")
+    if suffix == ".json":
         seeds = _drawn(path, _entry(path, photo), height, width)
-    else:
+    elif suffix in _FLAT:
         seeds = _labelled(path, height, width)
+    else:
+        seeds = _volume(path, tuple(int(length) for length in shape))
     for label, kind in ((FOREGROUND, "foreground"), (BACKGROUND, "background")):
         if not (seeds == label).any():
             raise InputError(f"{path}: no {kind} strokes; mark at least one pixel of each kind")
@@ -85,6 +96,20 @@ def _labelled(path: Path, height: int, width: int) -> Seeds:
         raise InputError(
             f"{path}: label {labels[y, x]} at pixel ({x}, {y}); expected 0 none, 1 foreground, 2 background"
         )
+    return labels.astype(np.int8)
+
+
+def _volume(path: Path, shape: tuple[int, ...]) -> Seeds:
+    image = load(path)
+    found = tuple(image.pixels.shape)
+    if found not in (shape, shape[:-1]):
+        raise InputError(f"{path}: labels shaped {found} for an image shaped {shape}; use labels drawn on it")
+    require_bytes(f"{path}: its labels", bytes_of(found, image.pixels.dtype) + bytes_of(found, np.int8))
+    labels = np.asarray(image.pixels)
+    wrong = (labels != 0) & (labels != FOREGROUND) & (labels != BACKGROUND)
+    if wrong.any():
+        at = tuple(int(place) for place in np.unravel_index(int(np.argmax(wrong)), found))
+        raise InputError(f"{path}: label {labels[at]} at {at}; expected 0 none, 1 foreground, 2 background")
     return labels.astype(np.int8)
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dope.arrays import as_reals, check_finite
 from dope.errors import InputError
-from dope.pairs import Kernel, half_offsets
+from dope.pairs import Kernel, half_offsets, strips
 
 
-def kernel_lam(kernel: Kernel, dimensions: int = 2, *, total: float = 20.0) -> float:
+def kernel_lam(
+    kernel: Kernel, dimensions: int = 2, *, total: float = 20.0, spacing: Sequence[float] | None = None
+) -> float:
     """The lam at which a site that differs from all its neighbours pays `total` where the image is constant.
 
     A contrast-sensitive pair weighs lam / |offset| there, so lam = total / (sum over all offsets of 1 / |offset|), each
@@ -21,14 +27,69 @@ def kernel_lam(kernel: Kernel, dimensions: int = 2, *, total: float = 20.0) -> f
     dimensions : int
         Of the sites.
     total : float
-        20 is what unaries clipped to +-10 are used with.
+        20 is what unaries clipped to +-10 are used with in the paper.
+    spacing : sequence of float, optional
+        Size of a site along each axis, as in `Energy.grid`: lengths of offsets are then in its units.
 
     Examples
     --------
     >>> kernel_lam([(0, 1), (1, 0)])
     5.0
+    >>> kernel_lam([(0, 1), (1, 0)], spacing=(2.0, 2.0))
+    10.0
     """
     offsets = half_offsets(kernel, dimensions)
     if not len(offsets):
         raise InputError(f"kernel {kernel} holds no neighbours; expected an odd size from 3 on")
-    return float(total / (2 * (1 / np.linalg.norm(offsets, axis=1)).sum()))
+    size = np.ones(dimensions) if spacing is None else as_reals("spacing", spacing)
+    if size.shape != (dimensions,) or not (np.isfinite(size) & (size > 0)).all():
+        raise InputError(f"spacing is {spacing}; expected {dimensions} positive numbers, one per axis")
+    return float(total / (2 * (1 / np.linalg.norm(offsets * size, axis=1)).sum()))
+
+
+def automatic_lam(
+    unary: ArrayLike, kernel: Kernel = 3, *, spacing: Sequence[float] | None = None, smoothing: float = 15.0
+) -> float:
+    """A lam for contrast-sensitive pairs that fits these unaries, this kernel and this spacing.
+
+    lam = kernel_lam(total = smoothing x mean |u|). Doubling all costs changes no minimum, so lam has to grow with the
+    unaries; the mean hardly moves with a few extreme sites, and neither does it with the clip. Lengths of offsets are
+    in units of `spacing`, as they are in the weights, so that millimetres or microns make no difference.
+
+    A part of radius r gains about pi r^2 mean |u| and pays about 2 pi r total / 2 where the image is constant: by
+    default parts below some 15 sites across survive only if the image has edges where they end. At edges pairs weigh
+    next to nothing, which is what keeps thin things.
+
+    beta is best left at the default of `Energy.grid`, 1 / (2 mean squared difference): from a quarter to four times as
+    much, mean errors on the odd GrabCut images stay within 0.4 %, and none is better with all kernels.
+
+    Parameters
+    ----------
+    unary : array
+        As a model gives it, before seeds are put in: their strength is no measure of anything.
+    kernel : int or list of half-offsets
+        As in `Energy.grid`.
+    spacing : sequence of float, optional
+        Size of a site along each axis, as in `Energy.grid`.
+    smoothing : float
+        What a site that differs from all its neighbours pays in a constant image, in units of mean |u|. From 10 to 20
+        errors on the 25 odd GrabCut images are the same within 0.1 % (experiments/grabcut.py).
+
+    Returns
+    -------
+    float
+        0 where all unaries are 0, as nothing is there to be weighed against.
+
+    Examples
+    --------
+    >>> automatic_lam([[2.0, -2.0], [-2.0, 2.0]], [(0, 1), (1, 0)])
+    7.5
+    """
+    prices = as_reals("unary", unary)
+    if prices.ndim == 0 or prices.size == 0:
+        raise InputError(f"unary has shape {prices.shape}; expected at least one site")
+    if not (np.isfinite(smoothing) and smoothing >= 0):
+        raise InputError(f"smoothing is {smoothing}; expected 0 or a positive number, such as 15")
+    check_finite("unary", prices)
+    scale = sum(float(np.abs(prices[box]).sum(dtype=np.float64)) for box in strips(prices.shape)) / prices.size
+    return kernel_lam(kernel, prices.ndim, total=smoothing * scale, spacing=spacing)

@@ -1,6 +1,10 @@
-"""Pictures of a run: what was found, how it was cut up, how it converged. Arrays in, arrays out."""
+"""What a run looks like: pictures, curves, a page. Plain values in, arrays and text out."""
 
-from dope.report.curves import convergence
-from dope.report.pictures import block_map, overlay
+from dope.report.curves import convergence, plot
+from dope.report.page import page
+from dope.report.pictures import block_map, overlay, slices
+from dope.report.png import thumbnail
+from dope.report.run import Run
+from dope.report.surface import surface
 
-__all__ = ["block_map", "convergence", "overlay"]
+__all__ = ["Run", "block_map", "convergence", "overlay", "page", "plot", "slices", "surface", "thumbnail"]

@@ -1,4 +1,4 @@
-"""Pictures of a segmentation, as uint8 arrays (height, width, 3) for two-dimensional problems."""
+"""Pictures of a segmentation, as uint8 arrays (height, width, 3): of an image its own, of a volume three planes."""
 
 from __future__ import annotations
 
@@ -10,47 +10,104 @@ from numpy.typing import ArrayLike, NDArray
 
 from dope.arrays import BACKGROUND, FOREGROUND
 from dope.errors import InputError
+from dope.report.canvas import Canvas, Color, Picture, edges, paint, stroke, thickened
+from dope.report.scene import Scene, View, through_object
 
-Canvas = NDArray[np.float32]  # (height, width, 3), 0 to 255
+Sites = NDArray[Any]
+"""Something at every site of an image or a volume."""
 
-_OUTLINE = (255, 214, 10)
-_GREEN = (48, 209, 88)
-_RED = (255, 69, 58)
+OUTLINE = (255, 214, 10)
+GREEN = (48, 209, 88)
+RED = (255, 69, 58)
 _SHADE = (24, 32, 58)
+_OUTSIDE = (128, 128, 134)  # of a mask: neither object nor background, so neither bright nor dark
 _BLOCK_TINTS = ((86, 180, 233), (230, 159, 0), (0, 158, 115), (204, 121, 167))  # Okabe and Ito
 _DOUBLY_HELD = (255, 255, 255)
 _EDGE = (20, 20, 20)
+_LARGEST_ZOOM = 8
 
 
 def overlay(
-    image: ArrayLike, labels: ArrayLike, seeds: ArrayLike | None = None, *, longest: int = 1920
-) -> NDArray[np.uint8]:
+    image: ArrayLike | None,
+    labels: ArrayLike,
+    seeds: ArrayLike | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    spacing: Sequence[float] | None = None,
+    longest: int = 1920,
+    zoom: int = 1,
+) -> Picture:
     """The image with its background shaded, the object outlined, and the strokes on top.
 
     Parameters
     ----------
-    image : array (height, width) or (height, width, channels)
-        uint8 is shown as it is, anything else stretched from its smallest to its largest value.
-    labels : bool array (height, width)
-        True is the object.
-    seeds : integer array (height, width), optional
+    image : array shaped like the labels, or with channels as a last axis; None for the labels alone
+        uint8 is shown as it is; of anything else all but the outermost half percent of the values at either end is
+        stretched from black to white. NaN is black.
+    labels : bool array, of an image or of a volume
+        True is the object. Of a volume three planes are shown, side by side.
+    seeds : integer array like the labels, optional
         1 foreground strokes, drawn green; 2 background strokes, drawn red.
+    mask : bool array like the labels, optional
+        The region that was looked at; what lies outside is greyed.
+    spacing : a length per axis, optional
+        Of a site, to draw true proportions.
     longest : int
-        The picture is shrunk by a whole number until no side is longer.
+        No side of the picture is longer; images are shrunk by a whole number for it.
+    zoom : int
+        A small picture may grow by so much.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> overlay(np.zeros((30, 40)), np.ones((30, 40), bool), longest=20).shape
+    (15, 20, 3)
     """
-    shown = _shown(image)
-    labels = _checked("labels", labels, shown.shape[:2])
-    step = _step(shown.shape, longest)
-    canvas = _shrunk(shown, step)
-    inside = _shrunk(labels != 0, step)
-    shaded = 0.30 * canvas.mean(axis=2, keepdims=True) + 0.70 * np.array(_SHADE, np.float32)
-    canvas = shaded + inside[..., None] * (canvas - shaded)
-    _paint(canvas, _thickened(_edges(inside > 0.5), 1 + _stroke(canvas)), _OUTLINE)
-    if seeds is not None:
-        seeds = _checked("seeds", seeds, shown.shape[:2])
-        for label, color in ((FOREGROUND, _GREEN), (BACKGROUND, _RED)):
-            _paint(canvas, _shrunk(seeds == label, step) * 0.85, color)
-    return _picture(canvas)
+    found = _checked_labels(labels)
+    pixels, strokes, region = _checked_beside(found.shape, image, seeds, mask)
+    at = through_object(found, strokes) if found.ndim == 3 else None
+    scene = Scene.of(found.shape, spacing=spacing, at=at, longest=longest, zoom=zoom)
+    return drawn_object(scene, pixels, found, seeds=strokes, mask=region)
+
+
+def slices(
+    image: ArrayLike | None,
+    labels: ArrayLike,
+    seeds: ArrayLike | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    spacing: Sequence[float] | None = None,
+    channels: bool = False,
+    longest: int = 640,
+) -> Picture:
+    """Three planes of a volume that meet in the object, one across each axis, drawn as `overlay` draws them.
+
+    Each is the one with the largest cross-section of the object, or one with a little less and more strokes. The rows
+    and columns of a plane are the other two axes, in their order. All planes have one scale, small ones are enlarged.
+
+    Parameters
+    ----------
+    image, labels, seeds, mask, spacing, longest
+        As for `overlay`, of three axes.
+    channels : bool
+        Whether the image has channels as its last axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ball = np.linalg.norm(np.indices((9, 9, 9)) - 4, axis=0) < 3
+    >>> slices(ball.astype(float), ball, longest=100).shape
+    (27, 83, 3)
+    """
+    found = _checked_labels(labels)
+    if found.ndim != 3:
+        raise InputError(f"labels of shape {found.shape}; expected a volume, three axes. Draw an image with overlay.")
+    if image is not None and np.ndim(image) != 3 + channels:
+        raise InputError(
+            f"an image of shape {np.shape(image)} with channels={channels}; expected {3 + channels} axes. "
+            f"channels says whether the last axis holds channels."
+        )
+    return overlay(image, found, seeds, mask=mask, spacing=spacing, longest=longest, zoom=_LARGEST_ZOOM)
 
 
 def block_map(
@@ -59,108 +116,116 @@ def block_map(
     *,
     image: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    spacing: Sequence[float] | None = None,
     longest: int = 1920,
-) -> NDArray[np.uint8]:
+    zoom: int = 1,
+) -> Picture:
     """How the sites are cut into blocks: neighbours in different tints, borders dark, overlaps bright.
 
     Parameters
     ----------
-    shape : (height, width)
-        Of the sites.
-    blocks : sequence of (rows, columns)
-        Slices of each block.
+    shape : (height, width), or the three sides of a volume
+        Of the sites. Of a volume the planes through the object are shown, or through the middle without labels.
+    blocks : sequence of tuples of slices, one per axis
+        Of each block.
     image, labels : arrays, optional
         Shown underneath, in grey; the outline of the object.
-    longest : int
-        The picture is shrunk by a whole number until no side is longer.
+    spacing, longest, zoom
+        As for `overlay`.
     """
-    if len(shape) != 2 or any(len(where) != 2 for where in blocks):
-        raise InputError(f"a block map of sites shaped {tuple(shape)}; expected two dimensions")
-    height, width = shape
-    shown = np.full((height, width, 3), 200, np.uint8) if image is None else _shown(image)
-    if shown.shape[:2] != (height, width):
-        raise InputError(f"the image is shaped {shown.shape} and the sites {tuple(shape)}; expected the same")
-    step = _step(shown.shape, longest)
-    canvas = _shrunk(shown, step)
-    canvas = np.repeat(80 + 0.6 * canvas.mean(axis=2, keepdims=True), 3, axis=2)
+    if len(shape) not in (2, 3) or any(len(where) != len(shape) for where in blocks):
+        raise InputError(
+            f"a block map of sites shaped {tuple(shape)}; expected two or three dimensions, and a slice per axis and "
+            f"block"
+        )
+    pixels, _, found = _checked_beside(tuple(shape), image, None, labels)
+    at = through_object(found) if found is not None and len(shape) == 3 else None
+    scene = Scene.of(shape, spacing=spacing, at=at, longest=longest, zoom=zoom)
+    return drawn_blocks(scene, blocks, image=pixels, labels=found)
+
+
+def drawn_input(scene: Scene, image: Sites, *, seeds: Sites | None, mask: Sites | None) -> Picture:
+    """What went in: the image with its strokes."""
+    canvases = scene.shown(image, mask)
+    for canvas, view in zip(canvases, scene.views, strict=True):
+        _mark_outside(canvas, view, mask)
+        _mark_strokes(canvas, view, seeds)
+    return scene.joined(canvases)
+
+
+def drawn_object(
+    scene: Scene, image: Sites | None, labels: Sites, *, seeds: Sites | None, mask: Sites | None
+) -> Picture:
+    """What was found, as `overlay` shows it."""
+    canvases = scene.shown(image, mask)
+    for canvas, view in zip(canvases, scene.views, strict=True):
+        _mark_object(canvas, view.layer(labels, _marked))
+        _mark_outside(canvas, view, mask)
+        _mark_strokes(canvas, view, seeds)
+    return scene.joined(canvases)
+
+
+def drawn_blocks(
+    scene: Scene, blocks: Sequence[tuple[slice, ...]], *, image: Sites | None, labels: Sites | None
+) -> Picture:
+    """How the sites are cut up, as `block_map` shows it."""
+    canvases = [np.repeat(80 + 0.6 * canvas.mean(axis=2, keepdims=True), 3, axis=2) for canvas in scene.shown(image)]
+    for canvas, view in zip(canvases, scene.views, strict=True):
+        _mark_blocks(canvas, view, blocks)
+        if labels is not None:
+            _outline(canvas, view.layer(labels, _marked))
+    return scene.joined(canvases)
+
+
+def _mark_object(canvas: Canvas, inside: Canvas) -> None:
+    shaded = 0.30 * canvas.mean(axis=2, keepdims=True) + 0.70 * np.array(_SHADE, np.float32)
+    canvas[:] = shaded + inside[..., None] * (canvas - shaded)
+    _outline(canvas, inside)
+
+
+def _outline(canvas: Canvas, inside: Canvas) -> None:
+    paint(canvas, thickened(edges(inside > 0.5), 1 + stroke(canvas)), OUTLINE)
+
+
+def _mark_outside(canvas: Canvas, view: View, mask: Sites | None) -> None:
+    if mask is not None:
+        paint(canvas, (1 - view.layer(mask, _marked)) * 0.8, _OUTSIDE)
+
+
+def _mark_strokes(canvas: Canvas, view: View, seeds: Sites | None) -> None:
+    if seeds is None:
+        return
+    # A line one site wide covers one part in `steps` of the squares it crosses, and should be seen all the same.
+    strength = 0.85 * max(view.steps)
+    for label, color in ((FOREGROUND, GREEN), (BACKGROUND, RED)):
+        share = view.layer(seeds, lambda slab, label=label: slab == label)  # type: ignore[misc]
+        paint(canvas, np.minimum(share * strength, 0.85), color)
+
+
+def _mark_blocks(canvas: Canvas, view: View, blocks: Sequence[tuple[slice, ...]]) -> None:
     held = np.zeros(canvas.shape[:2], dtype=np.int32)
     borders = np.zeros(canvas.shape[:2], dtype=np.bool_)
-    thick = _stroke(canvas)
-    for where, tint in zip(blocks, _tints(blocks), strict=True):
-        small = tuple(_shrunk_slice(part, size, step) for part, size in zip(where, shape, strict=True))
+    thick = stroke(canvas)
+    for where, tint in zip(blocks, _tints(blocks, view.axes), strict=True):
+        part = view.part(where)
+        if part is None:
+            continue
         # Where blocks overlap the first one tints: mixed tints would look like further blocks.
-        fresh = held[small] == 0
-        _paint(canvas[small], fresh * 0.35, tint)
-        held[small] += 1
-        _frame(borders[small], thick)
-    _paint(canvas, (held > 1) * 0.45, _DOUBLY_HELD)
-    _paint(canvas, borders * 0.75, _EDGE)
-    if labels is not None:
-        inside = _shrunk(_checked("labels", labels, (height, width)) != 0, step)
-        _paint(canvas, _thickened(_edges(inside > 0.5), 1 + thick), _OUTLINE)
-    return _picture(canvas)
+        fresh = held[part] == 0
+        paint(canvas[part], fresh * 0.35, tint)
+        held[part] += 1
+        _frame(borders[part], thick)
+    paint(canvas, (held > 1) * 0.45, _DOUBLY_HELD)
+    paint(canvas, borders * 0.75, _EDGE)
 
 
-def _shown(image: ArrayLike) -> NDArray[np.uint8]:
-    """Any image of two dimensions as three uint8 channels: grey is repeated, what goes beyond is dropped."""
-    image = np.asarray(image)
-    if image.ndim not in (2, 3) or image.size == 0:
-        raise InputError(f"an image shaped {image.shape}; expected (height, width) or (height, width, channels)")
-    if image.ndim == 2 or image.shape[2] < 3:
-        image = np.repeat(image.reshape(*image.shape[:2], -1)[..., :1], 3, axis=2)
-    image = image[..., :3]
-    if image.dtype == np.uint8:
-        return image
-    low, high = float(image.min()), float(image.max())
-    stretched: NDArray[np.uint8] = ((image - low) * (255 / ((high - low) or 1))).astype(np.uint8)
-    return stretched
-
-
-def _checked(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.shape != shape:
-        raise InputError(f"{name} are shaped {array.shape} and the image {shape}; expected the same")
-    return array
-
-
-def _step(shape: tuple[int, ...], longest: int) -> int:
-    if longest < 1:
-        raise InputError(f"longest is {longest}; expected a number of pixels, at least 1")
-    return max(1, -(-max(shape[:2]) // longest))
-
-
-def _shrunk(array: NDArray[Any], step: int) -> NDArray[np.float32]:
-    """Means over squares of step x step sites; a last row or column repeats where a square is cut off."""
-    if step == 1:
-        return array.astype(np.float32)
-    height, width = (-(-side // step) for side in array.shape[:2])
-    total = np.zeros((height, width, *array.shape[2:]), dtype=np.float32)
-    for row in range(step):
-        rows = array[np.minimum(np.arange(height) * step + row, array.shape[0] - 1)]
-        for column in range(step):
-            total += rows[:, np.minimum(np.arange(width) * step + column, array.shape[1] - 1)]
-    total /= step * step
-    return total
-
-
-def _shrunk_slice(part: slice, size: int, step: int) -> slice:
-    start, stop, _ = part.indices(size)
-    return slice(start // step, -(-stop // step))
-
-
-def _tints(blocks: Sequence[tuple[slice, ...]]) -> list[tuple[int, int, int]]:
+def _tints(blocks: Sequence[tuple[slice, ...]], axes: tuple[int, int]) -> list[Color]:
     """A tint per block, different from the four beside it: rows and columns take turns."""
     ranks = []
-    for axis in range(2):
-        starts = sorted({where[axis].start or 0 for where in blocks})
-        ranks.append([starts.index(where[axis].start or 0) for where in blocks])
+    for axis in axes:
+        rank = {start: k for k, start in enumerate(sorted({where[axis].start or 0 for where in blocks}))}
+        ranks.append([rank[where[axis].start or 0] for where in blocks])
     return [_BLOCK_TINTS[2 * (row % 2) + column % 2] for row, column in zip(*ranks, strict=True)]
-
-
-def _stroke(canvas: Canvas) -> int:
-    """A line's width that is seen at a glance at any size: one pixel per 900."""
-    longest: int = max(canvas.shape[:2])
-    return max(1, round(longest / 900))
 
 
 def _frame(inside: NDArray[np.bool_], thick: int) -> None:
@@ -170,31 +235,33 @@ def _frame(inside: NDArray[np.bool_], thick: int) -> None:
     inside[:, -thick:] = True
 
 
-def _edges(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Pixels of the object that touch the background."""
-    edges = np.zeros_like(inside)
-    edges[1:] |= inside[1:] & ~inside[:-1]
-    edges[:-1] |= inside[:-1] & ~inside[1:]
-    edges[:, 1:] |= inside[:, 1:] & ~inside[:, :-1]
-    edges[:, :-1] |= inside[:, :-1] & ~inside[:, 1:]
-    return edges
+def _marked(slab: NDArray[Any]) -> NDArray[np.bool_]:
+    marked: NDArray[np.bool_] = slab != 0
+    return marked
 
 
-def _thickened(lines: NDArray[np.bool_], thick: int) -> NDArray[np.bool_]:
-    for _ in range(thick - 1):
-        wider = lines.copy()
-        wider[1:] |= lines[:-1]
-        wider[:, 1:] |= lines[:, :-1]
-        lines = wider
-    return lines
+def _checked_labels(labels: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(labels)
+    if array.ndim not in (2, 3) or array.size == 0:
+        raise InputError(f"labels shaped {array.shape}; expected those of an image (2 axes) or a volume (3), not empty")
+    return array
 
 
-def _paint(canvas: Canvas, opacity: NDArray[Any], color: tuple[int, int, int]) -> None:
-    """Lay a colour over the canvas, which is changed, where the opacity is not 0."""
-    where = np.nonzero(opacity)
-    strength = opacity[where].astype(np.float32)[:, None]
-    canvas[where] += strength * (np.array(color, np.float32) - canvas[where])
-
-
-def _picture(canvas: Canvas) -> NDArray[np.uint8]:
-    return np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
+def _checked_beside(
+    shape: tuple[int, ...], image: ArrayLike | None, seeds: ArrayLike | None, mask: ArrayLike | None
+) -> tuple[Sites | None, Sites | None, Sites | None]:
+    """What is drawn with labels of this shape, if it fits them."""
+    pixels = None if image is None else np.asarray(image)
+    if pixels is not None and (pixels.ndim not in (len(shape), len(shape) + 1) or pixels.shape[: len(shape)] != shape):
+        raise InputError(
+            f"an image shaped {pixels.shape} and sites shaped {shape}; expected the same, or channels last"
+        )
+    if pixels is not None and pixels.size == 0:
+        raise InputError(f"an image shaped {pixels.shape}; expected one that is not empty")
+    marks = []
+    for name, values in (("strokes", seeds), ("labels or a mask", mask)):
+        array = None if values is None else np.asarray(values)
+        if array is not None and array.shape != shape:
+            raise InputError(f"{name} shaped {array.shape} and sites shaped {shape}; expected the same")
+        marks.append(array)
+    return pixels, marks[0], marks[1]

@@ -1,0 +1,221 @@
+"""How many sites are wrong on the GrabCut images, whose truth is known, with strokes and our defaults.
+
+Of every image the labels from its strokes are compared with the truth, without sites under strokes and without those
+the truth leaves open (128). Four ways, each adding one thing to the one before:
+
+    strokes       the automatic model of the strokes, automatic lam, one minimum
+    connected     ... and only what hangs together with a stroke (`connected_to_seeds`)
+    again         ... and the model fitted again to those labels, `--rounds` times
+    paper         for comparison: the paper's colour model, total 20, one minimum
+
+Constants were chosen on the odd images in the order of their names (1st, 3rd, ...); the even ones were only measured.
+
+    python experiments/grabcut.py --images DOPE_DATA/gt_grabcut                      # all images
+    python experiments/grabcut.py --images DOPE_DATA/gt_grabcut --half odd --kernel 7
+    python experiments/grabcut.py --table                                            # the results as a table
+
+The folder holds images/, gt/ and scribbles1/. Results are added to benchmarks/results/grabcut.jsonl, one JSON line
+per image.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dope
+from dope.io import read_image
+from dope.models import (
+    Model,
+    automatic_lam,
+    automatic_model,
+    color_unary,
+    connected_to_seeds,
+    kernel_lam,
+    reestimated,
+    seed_unary,
+)
+
+PROJECT = Path(__file__).resolve().parent.parent
+RESULTS = PROJECT / "benchmarks" / "results" / "grabcut.jsonl"
+WAYS = ("paper", "strokes", "connected", "again")
+OPEN = 128  # what the truth does not decide
+
+Record = dict[str, Any]
+Labels = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One set for all images."""
+
+    kernel: int
+    rounds: int
+    smoothing: float
+
+
+@dataclass(frozen=True)
+class Example:
+    """An image, its strokes and its truth."""
+
+    image: NDArray[Any]
+    seeds: NDArray[Any]
+    truth: NDArray[Any]
+
+
+def main() -> None:
+    arguments = _arguments()
+    if arguments.table:
+        print(table(_records(arguments.results)))
+        return
+    if arguments.images is None:
+        raise SystemExit("--images is missing; it names the folder that holds images/, gt/ and scribbles1/")
+    settings = Settings(arguments.kernel, arguments.rounds, arguments.smoothing)
+    commit = _commit()
+    done = []
+    for name, half in _names(arguments.images):
+        if arguments.half in (half, "all"):
+            record = {"commit": commit, "image": name, "half": half, **vars(settings)}
+            record |= measured(_example(arguments.images, name), settings)
+            _add(record, arguments.results)
+            done.append(record)
+    print(table(done))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--images", type=Path, metavar="FOLDER", help="holds images/, gt/ and scribbles1/")
+    parser.add_argument("--half", choices=["odd", "even", "all"], default="all", help="in the order of names")
+    parser.add_argument("--kernel", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2, help="of re-estimation, at most")
+    parser.add_argument("--smoothing", type=float, default=15.0, help="as in automatic_lam")
+    parser.add_argument("--table", action="store_true", help="print the results as a table and run nothing")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help="where the lines are added")
+    return parser.parse_args()
+
+
+def measured(example: Example, settings: Settings) -> Record:
+    """The error rate of each way, and how long the last of them took."""
+    errors = {"paper": error_rate(_paper(example, settings.kernel), example)}
+    begun = time.perf_counter()
+    found = list(segmented(example, settings))
+    seconds = time.perf_counter() - begun
+    errors |= {way: error_rate(labels, example) for way, labels in zip(WAYS[1:], found, strict=True)}
+    return {"sites": example.seeds.size, "errors": errors, "seconds": round(seconds, 3)}
+
+
+def segmented(example: Example, settings: Settings) -> Iterator[Labels]:
+    """Labels after the first minimum, those of them that hang together with strokes, and those after all rounds."""
+    image, seeds = example.image, example.seeds
+    model: Model = automatic_model(image, seeds.shape)
+    labels = minimum(model.unary(image, seeds), example, settings)
+    yield labels
+    labels = connected_to_seeds(labels, seeds)
+    yield labels
+    for _ in range(settings.rounds):
+        before = labels
+        unary = reestimated(model, image, seeds=seeds, labels=labels)
+        labels = connected_to_seeds(minimum(unary, example, settings), seeds)
+        if np.array_equal(labels, before):
+            break
+    yield labels
+
+
+def minimum(unary: NDArray[np.float32], example: Example, settings: Settings) -> Labels:
+    """The labels of least energy."""
+    lam = automatic_lam(unary, settings.kernel, smoothing=settings.smoothing)
+    return _minimum(unary, example, settings.kernel, lam)
+
+
+def _paper(example: Example, kernel: int) -> Labels:
+    return _minimum(color_unary(example.image, example.seeds), example, kernel, kernel_lam(kernel, total=20.0))
+
+
+def _minimum(unary: NDArray[np.float32], example: Example, kernel: int, lam: float) -> Labels:
+    # No site's pairs weigh more than all offsets of a constant image, twice lam per half-offset.
+    strength = 1 + 2 * lam * kernel**2
+    seeded = seed_unary(unary, example.seeds, strength)
+    return dope.minimize(dope.Energy.grid(seeded, lam=lam, kernel=kernel, features=example.image)).labels
+
+
+def error_rate(labels: Labels, example: Example) -> float:
+    """Wrong sites among those without a stroke that the truth decides."""
+    asked = (example.seeds == 0) & (example.truth != OPEN)
+    wrong = labels != (example.truth > OPEN)
+    return float((wrong & asked).sum() / max(1, asked.sum()))
+
+
+def _names(folder: Path) -> list[tuple[str, str]]:
+    names = sorted(path.stem for path in (folder / "images").glob("*"))
+    if not names:
+        raise SystemExit(f"{folder}/images holds no images; expected the GrabCut set in images/, gt/ and scribbles1/")
+    return [(name, "even" if k % 2 else "odd") for k, name in enumerate(names)]
+
+
+def _example(folder: Path, name: str) -> Example:
+    image, truth, seeds = (
+        read_image(next((folder / part).glob(f"{name}.*"))) for part in ("images", "gt", "scribbles1")
+    )
+    return Example(image, seeds, truth)
+
+
+def _add(record: Record, results: Path) -> None:
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with results.open("a") as lines:
+        lines.write(json.dumps({"date": when, **record}) + "\n")
+
+
+def _records(results: Path) -> list[Record]:
+    if not results.exists():
+        return []
+    return [json.loads(line) for line in results.read_text().splitlines() if line.strip()]
+
+
+def _commit() -> str:
+    """The commit, marked when the sources differ from it."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip() or "unknown"
+
+
+def table(records: list[Record]) -> str:
+    """A markdown table of the newest line of each image and settings, and the means of each half."""
+    keys = ("image", "kernel", "rounds", "smoothing")
+    newest = {tuple(record[key] for key in keys): record for record in records}
+    lines = [
+        "| image | half | kernel | " + " | ".join(f"{way} %" for way in WAYS) + " | s |",
+        "|---|---|" + "---:|" * 6,
+    ]
+    lines += [_row(record["image"], record["half"], [record]) for record in newest.values()]
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in newest.values():
+        groups.setdefault((record["half"], *(record[key] for key in keys[1:])), []).append(record)
+    for (half, _, rounds, smoothing), those in sorted(groups.items()):
+        lines.append(_row(f"mean of {len(those)}, rounds {rounds}, smoothing {smoothing:g}", half, those))
+    return "\n".join(lines)
+
+
+def _row(name: str, half: str, records: list[Record]) -> str:
+    errors = [f"{100 * np.mean([r['errors'][way] for r in records]):.2f}" for way in WAYS]
+    seconds = f"{np.mean([r['seconds'] for r in records]):.2f}"
+    return "| " + " | ".join([name, half, str(records[0]["kernel"]), *errors, seconds]) + " |"
+
+
+if __name__ == "__main__":
+    main()

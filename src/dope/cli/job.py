@@ -1,0 +1,179 @@
+"""A segmentation as files and settings: what a command line says, and what a report repeats."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.cli.methods import METHODS, MODELS, MethodName, ModelName
+from dope.errors import InputError
+from dope.io import Image, load, read_scribbles, same_space
+from dope.io.scribbles import Seeds
+from dope.methods import Exact
+from dope.protocols import Method
+
+_ALPHA = {2: 1, 4: 3}
+"""Channels of pictures that have alpha, and how many they have without it."""
+_PICTURES = (".png",)
+_MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to segment, and how. Paths are as the user gave them."""
+
+    image: str
+    scribbles: str | None = None
+    probability: str | None = None
+    mask: str | None = None
+    rectangle: str | None = None
+    margin: float | None = None
+    lam: float | None = None
+    kernel: int = 3
+    beta: float | None = None
+    spacing: tuple[float, ...] | None = None
+    model: ModelName | None = None
+    rounds: int | None = None
+    connected: bool = False
+    blocks: int | None = None
+    overlap: float = 0.0
+    method: MethodName | None = None
+    tolerance: float = 0.0
+    workers: int | None = None
+    memory: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.scribbles is None and self.probability is None and self.rectangle is None:
+            raise InputError("nothing is known about the image; pass --scribbles, --probability or --rectangle.")
+
+    def chosen_method(self) -> Method | None:
+        if self.tolerance and self.method in (None, MethodName.EXACT):
+            return Exact(tolerance=self.tolerance)
+        return None if self.method is None else METHODS[self.method]()
+
+    @property
+    def model_settings(self) -> dict[str, Any]:
+        """What `dope.segment` is told, apart from arrays and how to minimize."""
+        return {
+            "rectangle": None if self.rectangle is None else box_from(self.rectangle),
+            "margin": self.margin,
+            "lam": "auto" if self.lam is None else self.lam,
+            "kernel": self.kernel,
+            "beta": self.beta,
+            "model": None if self.model is None else MODELS[self.model](),
+            "rounds": self.rounds,
+            "connected": self.connected,
+            "memory": self.memory,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_report(cls, path: Path) -> Job:
+        """The job that a report (`--json`) tells of."""
+        try:
+            if path.stat().st_size > _MOST_BYTES:
+                raise InputError(f"{path}: more than {_MOST_BYTES:,} bytes; expected a report of dope segment --json")
+            found = json.loads(path.read_text())["job"]
+            known = {field.name for field in fields(cls)}
+            settings = {name: value for name, value in found.items() if name in known}
+            for name, kind in (("method", MethodName), ("model", ModelName)):
+                if settings.get(name) is not None:
+                    settings[name] = kind(settings[name])
+            if settings.get("spacing") is not None:
+                settings["spacing"] = tuple(settings["spacing"])
+            return cls(**settings)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read, {(error.strerror or str(error)).lower()}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path}: not a report of dope segment --json") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The files of a job, opened and checked against each other."""
+
+    image: Image
+    pixels: Any
+    seeds: Seeds | None
+    probability: npt.NDArray[Any] | None
+    mask: npt.NDArray[np.bool_] | None
+    spacing: tuple[float, ...] | None
+
+    @classmethod
+    def of(cls, job: Job, budget: int | None = None) -> Inputs:
+        image = load(job.image, budget=budget)
+        pixels, shape = _without_alpha(image), image.shape
+        seeds = None
+        if job.scribbles is not None:
+            seeds = read_scribbles(job.scribbles, shape, photo=Path(job.image).name)
+        return cls(
+            image=image,
+            pixels=pixels,
+            seeds=seeds,
+            probability=None if job.probability is None else _map("probability", job.probability, image, budget),
+            mask=None if job.mask is None else _mask(job.mask, image, budget),
+            spacing=_spacing(job.spacing, image),
+        )
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """What `dope.segment` is given beside the image."""
+        return {
+            "scribbles": self.seeds,
+            "probability": self.probability,
+            "mask": self.mask,
+            "spacing": self.spacing,
+            "channel_axis": -1 if len(self.pixels.shape) > len(self.image.shape) else None,
+        }
+
+
+def box_from(text: str) -> list[tuple[int, int]]:
+    """A box in words, "10:200,30:400", as a pair of places for each axis."""
+    try:
+        sides = [part.split(":") for part in text.split(",")]
+        return [(int(low), int(high)) for low, high in sides]
+    except ValueError:
+        raise InputError(f"--rectangle is {text!r}; expected first:last of each axis, such as 10:200,30:400.") from None
+
+
+def _without_alpha(image: Image) -> Any:
+    """Pixels without transparency, which says nothing about colours."""
+    number = image.pixels.shape[-1] if image.channels else 0
+    if number in _ALPHA and image.path.suffix.lower() in _PICTURES:
+        pixels = image.pixels[..., : _ALPHA[number]]
+        return pixels[..., 0] if number == 2 else pixels
+    return image.pixels
+
+
+def _map(what: str, path: str, image: Image, budget: int | None) -> npt.NDArray[Any]:
+    found = load(path, budget=budget)
+    if found.channels and found.pixels.shape[-1] != 1 and found.shape == image.shape:
+        number = found.pixels.shape[-1]
+        raise InputError(f"{path}: {number} maps in one file; expected one, the {what} of foreground. Save it alone.")
+    reason = same_space(image, found)
+    if reason is not None:
+        raise InputError(f"{path}: does not lie on {image.path}: {reason}")
+    array = np.asarray(found.pixels)
+    return array.reshape(image.shape)
+
+
+def _mask(path: str, image: Image, budget: int | None) -> npt.NDArray[np.bool_]:
+    """Sites that are not 0: masks are written with 1 or 255 inside."""
+    return np.asarray(_map("mask", path, image, budget) != 0)
+
+
+def _spacing(asked: tuple[float, ...] | None, image: Image) -> tuple[float, ...] | None:
+    if asked is None:
+        return image.spacing
+    if len(asked) != len(image.shape):
+        raise InputError(f"--spacing has {len(asked)} numbers; expected {len(image.shape)}, one for each axis.")
+    return asked

@@ -1,0 +1,141 @@
+"""What a file holds: its pixels to compute with, or a description of them to look at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.errors import InputError
+
+Shape = tuple[int, ...]
+Spacing = tuple[float, ...]
+
+# What NumPy can count; metadata in text could declare any number.
+_MOST_AXES, _MOST_SITES = 16, 2**63 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """Pixels of a file, and what it takes to write labels that lie on them.
+
+    Attributes
+    ----------
+    pixels : array-like
+        Sites first, channels last. A NumPy array, a memory map, or something that is read as it is indexed: all have
+        `shape`, `dtype` and `[...]`, and `np.asarray` reads them whole.
+    channels : bool
+        Whether the last axis of `pixels` is channels.
+    spacing : tuple of float, optional
+        Size of a site along each axis of sites; None where the file does not say.
+    path : Path
+        Where it was read from.
+    header : object, optional
+        The format's own, for `save_labels` and `same_space`.
+    """
+
+    pixels: Any
+    channels: bool
+    spacing: Spacing | None
+    path: Path
+    header: object | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """Of the sites: without channels."""
+        shape = tuple(int(length) for length in self.pixels.shape)
+        return shape[:-1] if self.channels else shape
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a file says about its pixels. `channels` is 1 where there is no axis for them, `bytes` is uncompressed."""
+
+    path: Path
+    format: str
+    shape: Shape
+    channels: int
+    dtype: str
+    spacing: Spacing | None
+    bytes: int
+    details: dict[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A header that says where its sites lie."""
+
+    def differs_from(self, other: object) -> str | None:
+        """In what `other` lies elsewhere; None if it does not, or does not say."""
+        ...
+
+
+def same_space(a: Image, b: Image) -> str | None:
+    """Why two images do not lie on each other, in one line; None if they do.
+
+    Their sites must have one shape. Two NIfTI files must have one affine, to a thousandth, and two OME-Zarr images one
+    scale and translation; other formats do not say where they lie.
+    """
+    if a.shape != b.shape:
+        return f"their sites are shaped {a.shape} and {b.shape}"
+    return a.header.differs_from(b.header) if isinstance(a.header, Placed) else None
+
+
+def check_numbers(path: Path, dtype: np.dtype[Any], shape: Sequence[int]) -> None:
+    """Refuse what is no array of real numbers, or an empty one."""
+    if dtype.kind not in "fiub" or dtype.itemsize > 8:
+        raise InputError(
+            f"{path}: holds {_kind(dtype)}; expected integers or reals of at most 64 bits. Convert it to float32 first."
+        )
+    if not 1 <= len(shape) <= _MOST_AXES or min(shape) < 1 or max(shape) > _MOST_SITES:
+        words = str(tuple(shape)) if len(str(tuple(shape))) < 200 else "of a number of sites beyond all bounds"
+        raise InputError(f"{path}: declares the shape {words}; expected at least one site along each axis.")
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    if dtype.names:
+        return f"records of {', '.join(dtype.names)}"
+    words = {"c": "complex numbers", "O": "Python objects", "S": "text", "U": "text", "V": "numbers of an unknown kind"}
+    return words.get(dtype.kind, str(dtype))
+
+
+def bytes_of(shape: Sequence[int], dtype: npt.DTypeLike) -> int:
+    """Of an array, in whole numbers of any size: what a file declares may overflow NumPy's."""
+    return math.prod(int(length) for length in shape) * np.dtype(dtype).itemsize
+
+
+def declared(path: Path, shape: Sequence[int], dtype: npt.DTypeLike) -> str:
+    """An array in words, for an error about its size."""
+    return f"{path}: {' x '.join(str(length) for length in shape)} {np.dtype(dtype).name}"
+
+
+def looks_colored(shape: Sequence[int], dtype: npt.DTypeLike) -> bool:
+    """Whether an array without named axes is a colour picture: (height, width, 3 or 4) of uint8, and nothing else."""
+    return len(shape) == 3 and shape[2] in (3, 4) and np.dtype(dtype) == np.uint8
+
+
+def native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same numbers in this machine's byte order; swapped in place, so `array` must be the caller's own."""
+    if array.dtype.isnative:
+        return array
+    return array.byteswap(inplace=True).view(array.dtype.newbyteorder("="))
+
+
+def as_spacing(values: Sequence[float | None]) -> Spacing | None:
+    """Sizes of a site, where all of them are known and could be sizes."""
+    sizes = tuple(abs(float(value)) for value in values if value is not None)
+    return sizes if len(sizes) == len(values) and all(0 < size < math.inf for size in sizes) else None
+
+
+def spacing_text(spacing: Spacing) -> str:
+    """Sizes for people.
+
+    >>> spacing_text((0.5, 0.5, 2.0))
+    '0.5 x 0.5 x 2'
+    """
+    return " x ".join(f"{size:g}" for size in spacing)

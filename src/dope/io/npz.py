@@ -1,0 +1,87 @@
+"""NPZ: NumPy arrays in a zip file. One of several is named as `file.npz::name`."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from dope.arrays import Labels
+from dope.errors import InputError
+from dope.io.content import Description, Image, bytes_of, declared, looks_colored, native
+from dope.io.files import check_file, fill, reading, replacing
+from dope.io.npy import Header, description, read_header
+from dope.memory import require_bytes
+
+SEPARATOR = "::"
+
+
+def load(path: Path, *, budget: int | None) -> Image:
+    """Read the only array, or the one that is named."""
+    with _opened(path) as (_, header, stream):
+        require_bytes(declared(path, header.shape, header.dtype), bytes_of(header.shape, header.dtype), budget)
+        pixels = np.empty(header.shape, header.dtype, order="F" if header.fortran_order else "C")
+        fill(pixels, stream)
+        stream.read(1)  # at the end of a member its checksum is compared
+    return Image(native(pixels), looks_colored(header.shape, header.dtype), None, _split(path)[0])
+
+
+def describe(path: Path) -> Description:
+    """From the array's header, and the zip file's table of contents."""
+    with _opened(path) as (member, header, _):
+        packed = {zipfile.ZIP_STORED: "none", zipfile.ZIP_DEFLATED: "deflate"}.get(member.compress_type, "other")
+        details = {"array": _name(member), "compression": packed}
+    return description(_split(path)[0], "NPZ", header, details)
+
+
+def save(path: Path, labels: Labels, like: Image | None) -> None:  # noqa: ARG001  nothing of an image is kept
+    """Write labels as bool, under the name `labels`."""
+    with replacing(path) as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(stream, labels=labels)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[zipfile.ZipInfo, Header, IO[bytes]]]:
+    """A member, its header, and the stream of its numbers."""
+    file, key = _split(path)
+    check_file(file, "NPZ")
+    if not zipfile.is_zipfile(file):
+        raise InputError(f"{file}: not an NPZ file; write it with numpy.savez")
+    with reading(file), zipfile.ZipFile(file) as archive:
+        member = _member(file, archive, key)
+        with archive.open(member) as stream:
+            header, _ = read_header(path, stream)
+            # The zip file's own count is what bounds the unpacking, so a lie in either ends here.
+            size = stream.tell() + bytes_of(header.shape, header.dtype)
+            if size != member.file_size:
+                raise InputError(
+                    f"{path}: {_name(member)} declares {size:,} bytes, but {member.file_size:,} are there; "
+                    "get a whole copy"
+                )
+            yield member, header, stream
+
+
+def _member(file: Path, archive: zipfile.ZipFile, key: str) -> zipfile.ZipInfo:
+    members = {_name(member): member for member in archive.infolist() if member.filename.endswith(".npy")}
+    if not members:
+        raise InputError(f"{file}: holds no arrays; write it with numpy.savez")
+    names = ", ".join(list(members)[:20])
+    if key and key not in members:
+        raise InputError(f"{file}: holds no array {key}, but {names}")
+    if not key and len(members) > 1:
+        first = next(iter(members))
+        raise InputError(f"{file}: holds the arrays {names}; say which one is meant, such as {file}{SEPARATOR}{first}")
+    return members[key] if key else next(iter(members.values()))
+
+
+def _split(path: Path) -> tuple[Path, str]:
+    file, _, key = str(path).partition(SEPARATOR)
+    return Path(file), key
+
+
+def _name(member: zipfile.ZipInfo) -> str:
+    return member.filename.removesuffix(".npy")

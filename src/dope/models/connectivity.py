@@ -1,0 +1,112 @@
+"""What hangs together with the strokes.
+
+A stroke says "this thing", and a thing is in one piece. Foreground that touches no foreground stroke is therefore
+background that happens to have the thing's colours, and background shut in without a stroke of its own is part of the
+thing.
+
+Sites are joined in runs along the last axis, as there are far fewer runs than sites. Runs u, v that lie beside each
+other are joined by giving every root the smallest root it is beside, then every run the root of its root:
+
+    parent[max(root_u, root_v)] = min(root_u, root_v, ...),   parent = parent[parent] until it stays
+
+and again with the pairs whose roots still differ; about log(runs) times.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dope.arrays import BACKGROUND, FOREGROUND, Labels, Sites, as_labels
+from dope.errors import InputError
+from dope.models.seeds import checked_seeds
+
+
+def connected_to_seeds(labels: ArrayLike, seeds: ArrayLike) -> Labels:
+    """Labels without foreground that touches no foreground seed, and without background that touches none of its own.
+
+    Sites are connected when they share a face: 4 neighbours in 2D, 6 in 3D. A kind that has no seeds is left alone, so
+    that a rectangle or lasso only fills holes. What a seed that disagrees with its label touches does not count.
+
+    The answer need not be a minimum of the energy the labels minimized.
+
+    Examples
+    --------
+    >>> labels = [[1, 1, 1, 0, 1], [1, 0, 1, 0, 0], [1, 1, 1, 0, 1]]
+    >>> seeds = [[1, 0, 0, 0, 0], [0, 0, 0, 2, 0], [0, 0, 0, 0, 0]]
+    >>> connected_to_seeds(labels, seeds).astype(int)
+    array([[1, 1, 1, 0, 0],
+           [1, 1, 1, 0, 0],
+           [1, 1, 1, 0, 0]])
+    """
+    seeds = checked_seeds(seeds, both=False)
+    if seeds.ndim == 0:
+        raise InputError("seeds are a single number; expected an array of at least one axis")
+    kept = as_labels(labels, seeds.shape)
+    for label, wanted in ((FOREGROUND, True), (BACKGROUND, False)):
+        marks = seeds == label
+        if marks.any():
+            kept = _touching(kept == wanted, marks) == wanted
+    return kept.copy() if kept is labels else kept
+
+
+def _touching(mask: Labels, marks: Labels) -> Labels:
+    """The sites of `mask` whose connected part holds a mark."""
+    starts, ends = _runs(mask)
+    roots = _roots(len(starts), *_beside(starts, ends, mask.shape))
+    # Marks at positions counted as those of the runs, with one more site after each row.
+    at = np.flatnonzero(marks & mask)
+    at += at // mask.shape[-1]
+    marked = np.zeros(len(starts), dtype=np.bool_)
+    marked[roots[np.searchsorted(starts, at, side="right") - 1]] = True
+    kept = marked[roots]
+    return _painted(starts[kept], ends[kept], mask.shape)
+
+
+def _runs(mask: Labels) -> tuple[Sites, Sites]:
+    """First sites of runs of True along the last axis, and the sites after their last; rows have a site more here."""
+    rows, length = math.prod(mask.shape[:-1]), mask.shape[-1]
+    padded = np.zeros(rows * (length + 1) + 1, dtype=np.bool_)
+    padded[1:].reshape(rows, length + 1)[:, :length] = mask.reshape(rows, length)
+    changes = np.flatnonzero(padded[1:] != padded[:-1])
+    return changes[0::2], changes[1::2]
+
+
+def _painted(starts: Sites, ends: Sites, shape: tuple[int, ...]) -> Labels:
+    """True on the runs, False elsewhere."""
+    rows, length = math.prod(shape[:-1]), shape[-1]
+    flips = np.zeros(rows * (length + 1), dtype=np.bool_)
+    flips[starts] = True
+    flips[ends] = True
+    painted = np.logical_xor.accumulate(flips).reshape(rows, length + 1)
+    return painted[:, :length].reshape(shape)
+
+
+def _beside(starts: Sites, ends: Sites, shape: tuple[int, ...]) -> tuple[Sites, Sites]:
+    """Pairs of runs that share a face across any axis but the last, along which runs never touch."""
+    wide = shape[-1] + 1
+    tails, heads = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for axis in range(len(shape) - 1):
+        step = math.prod(shape[axis + 1 : -1])
+        inner = np.flatnonzero(starts // (wide * step) % shape[axis] < shape[axis] - 1)
+        first = np.searchsorted(ends, starts[inner] + step * wide, side="right")
+        number = np.searchsorted(starts, ends[inner] + step * wide, side="left") - first
+        before = np.cumsum(number) - number
+        tails.append(np.repeat(inner, number))
+        heads.append(np.arange(number.sum()) + np.repeat(first - before, number))
+    return np.concatenate(tails), np.concatenate(heads)
+
+
+def _roots(number: int, tails: Sites, heads: Sites) -> NDArray[np.int64]:
+    """The smallest run of each run's connected part."""
+    parent = np.arange(number)
+    while tails.size:
+        tails, heads = parent[tails], parent[heads]
+        apart = tails != heads
+        tails, heads = tails[apart], heads[apart]
+        np.minimum.at(parent, np.maximum(tails, heads), np.minimum(tails, heads))
+        while not np.array_equal(parent, above := parent[parent]):
+            parent = above
+    return parent

@@ -1,0 +1,88 @@
+"""Mixtures of Gaussians: fitted to shares of a sample, evaluated at many sites.
+
+    p(x) = sum_c weight_c N(x; mean_c, covariance_c)
+
+With n members in d channels a covariance is known only roughly, and not at all in some directions when n <= d. It is
+therefore shrunk towards a ball, by d / (n + d): half where there are as many members as channels, hardly where there
+are hundreds. The ball has the covariance's own mean variance, shrunk likewise towards 1, that of all x: of a single
+member nothing else is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """One of a mixture."""
+
+    weight: float
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Gaussians in whitened form: (x - mean_c) of cluster c becomes whitening @ x - shift, a unit normal."""
+
+    whitening: NDArray[np.float32]  # (clusters * channels, channels)
+    shift: NDArray[np.float32]  # (clusters * channels, 1)
+    log_scale: NDArray[np.float32]  # (clusters, 1): log of weight / sqrt(det covariance)
+
+    @classmethod
+    def of(cls, gaussians: Sequence[Gaussian]) -> Mixture:
+        whitening, shift, log_scale = [], [], []
+        for gaussian in gaussians:
+            factor = np.linalg.cholesky(gaussian.covariance)
+            white = np.linalg.inv(factor)
+            whitening.append(white)
+            shift.append(white @ gaussian.mean)
+            log_scale.append(np.log(gaussian.weight) - np.log(np.diag(factor)).sum())
+        return cls(
+            np.concatenate(whitening).astype(np.float32),
+            np.concatenate(shift).astype(np.float32)[:, None],
+            np.array(log_scale, dtype=np.float32)[:, None],
+        )
+
+    def log_density(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """log p of each column of x, up to the constant of the unit normal, the same for every mixture."""
+        return self.shares(x)[0]
+
+    def shares(self, x: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """log p of each column of x, and what each Gaussian contributes to p: (clusters, columns), not yet divided."""
+        normal = self.whitening @ x
+        normal -= self.shift
+        np.square(normal, out=normal)
+        terms = normal.reshape(len(self.log_scale), len(x), -1).sum(axis=1)
+        terms *= -0.5
+        terms += self.log_scale
+        top = terms.max(axis=0)
+        terms -= top
+        np.exp(terms, out=terms)
+        density: NDArray[np.float32] = np.log(terms.sum(axis=0))
+        density += top
+        return density, terms
+
+
+def fitted(x: NDArray[np.float64], shares: NDArray[np.floating], *, least: float) -> list[Gaussian]:
+    """The Gaussian of each row of `shares`, which says how much of each row of x belongs to it.
+
+    `least` is added to every variance.
+    """
+    number, channels = x.shape
+    gaussians = []
+    for share in shares:
+        members = float(share.sum())
+        mean = share @ x / members
+        away = x - mean
+        covariance = (away * share[:, None]).T @ away / members
+        shrunk = channels / (members + channels)
+        ball = (1 - shrunk) * np.trace(covariance) / channels + shrunk
+        covariance = (1 - shrunk) * covariance + (shrunk * ball + least) * np.eye(channels)
+        gaussians.append(Gaussian(members / number, mean, covariance))
+    return gaussians

@@ -1,0 +1,157 @@
+"""Seeds: what a user says about sites. 0 nothing, 1 foreground, 2 background."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dope.arrays import BACKGROUND, FOREGROUND, Reals, as_labels, as_reals
+from dope.errors import InputError
+
+Seeds = NDArray[np.integer[Any]]
+
+
+def checked_seeds(seeds: ArrayLike, *, both: bool = True) -> Seeds:
+    """Seeds as an integer array of labels 0, 1 and 2, with both kinds of stroke when `both`."""
+    seeds = np.asarray(seeds)
+    if not np.issubdtype(seeds.dtype, np.integer):
+        raise InputError(f"seeds are of type {seeds.dtype}; expected integers: 0 none, 1 foreground, 2 background")
+    if seeds.size == 0:
+        raise InputError(f"seeds are empty, shaped {seeds.shape}; expected at least one site")
+    low, high = seeds.min(), seeds.max()
+    if low < 0 or high > BACKGROUND:
+        raise InputError(
+            f"seeds hold the label {high if high > BACKGROUND else low}; "
+            "expected only 0 none, 1 foreground, 2 background"
+        )
+    if both:
+        for label, name in ((FOREGROUND, "foreground"), (BACKGROUND, "background")):
+            if not (seeds == label).any():
+                raise InputError(f"seeds hold no {name} (label {label}); draw at least one stroke of each kind")
+    return seeds
+
+
+def seed_unary(unary: ArrayLike, seeds: ArrayLike, strength: float) -> Reals:
+    """A copy of `unary` in which strokes decide: -strength under foreground, +strength under background.
+
+    A seed is a hard constraint when `strength` exceeds the sum of the weights of the pairs of its site.
+
+    Examples
+    --------
+    >>> seed_unary([0.5, 0.25, -2.0], [1, 0, 2], strength=100)
+    array([-100.  ,    0.25,  100.  ])
+    """
+    out = as_reals("unary", unary).copy()
+    seeds = checked_seeds(seeds, both=False)
+    if seeds.shape != out.shape:
+        raise InputError(f"seeds are shaped {seeds.shape} and the unary {out.shape}; expected the same shape")
+    if not (np.isfinite(strength) and strength > 0):
+        raise InputError(f"strength is {strength}; expected a positive finite number")
+    out[seeds == FOREGROUND] = -strength
+    out[seeds == BACKGROUND] = strength
+    return out
+
+
+def seeds_from_labels(labels: ArrayLike, seeds: ArrayLike) -> NDArray[np.uint8]:
+    """Every site a seed of its label, except that seeds keep what the user said.
+
+    Examples
+    --------
+    >>> seeds_from_labels([True, True, False], [0, 2, 0])
+    array([1, 2, 2], dtype=uint8)
+    """
+    seeds = checked_seeds(seeds, both=False)
+    out = np.where(as_labels(labels, seeds.shape), np.uint8(FOREGROUND), np.uint8(BACKGROUND))
+    np.copyto(out, seeds, where=seeds != 0, casting="unsafe")
+    return out
+
+
+def seeds_from_rectangle(shape: Sequence[int], rectangle: ArrayLike) -> NDArray[np.uint8]:
+    """Seeds as in GrabCut: background outside of a rectangle or box, nothing known inside.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of the sites, without channels.
+    rectangle : (start, stop) per axis
+        In the order of the axes, rows before columns; like a slice, `stop` is the first site outside again.
+
+    Examples
+    --------
+    >>> seeds_from_rectangle((3, 5), [(1, 3), (1, 4)])
+    array([[2, 2, 2, 2, 2],
+           [2, 0, 0, 0, 2],
+           [2, 0, 0, 0, 2]], dtype=uint8)
+    """
+    sides = np.asarray(rectangle)
+    if sides.shape != (len(shape), 2) or sides.dtype.kind not in "iu":
+        raise InputError(
+            f"the rectangle is shaped {sides.shape} of type {sides.dtype}; expected whole numbers, a start and a stop "
+            f"for each of {len(shape)} axes"
+        )
+    for (start, stop), size in zip(sides.tolist(), shape, strict=True):
+        if not 0 <= start < stop <= size:
+            raise InputError(
+                f"the rectangle goes from {start} to {stop} along an axis of {size}; "
+                f"expected 0 <= start < stop <= {size}"
+            )
+    seeds = np.full(tuple(shape), BACKGROUND, dtype=np.uint8)
+    seeds[tuple(slice(start, stop) for start, stop in sides.tolist())] = 0
+    return _with_background(seeds, "rectangle")
+
+
+def seeds_from_lasso(shape: Sequence[int], polygon: ArrayLike) -> NDArray[np.uint8]:
+    """Seeds of a 2D image: background outside of a closed polygon, nothing known inside.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of the sites, (rows, columns).
+    polygon : array of (row, column)
+        The corners in order; the last is joined to the first. Site (r, c) has its middle at (r, c). Where the
+        polygon crosses itself, a site is inside if a line from it to the far outside crosses an odd number of sides.
+
+    Examples
+    --------
+    >>> seeds_from_lasso((4, 5), [(0.5, 0.5), (0.5, 3.5), (3.5, 2.0)])
+    array([[2, 2, 2, 2, 2],
+           [2, 0, 0, 0, 2],
+           [2, 2, 0, 2, 2],
+           [2, 2, 0, 2, 2]], dtype=uint8)
+    """
+    corners = as_reals("polygon", polygon).astype(np.float64)
+    if len(shape) != 2 or corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3:
+        raise InputError(
+            f"the polygon is shaped {corners.shape} and the sites {tuple(shape)}; expected at least three corners "
+            "(row, column) and a 2D image"
+        )
+    if not np.isfinite(corners).all():
+        raise InputError("the polygon holds NaN or infinite corners; expected finite numbers")
+    inside = _inside(corners, (shape[0], shape[1]))
+    if not inside.any():
+        raise InputError(f"the polygon holds no site of an image of shape {tuple(shape)}; draw it larger")
+    seeds = np.where(inside, np.uint8(0), np.uint8(BACKGROUND))
+    return _with_background(seeds, "polygon")
+
+
+def _with_background(seeds: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
+    if not seeds.any():
+        raise InputError(f"the {name} covers the whole image; leave some background outside of it")
+    return seeds
+
+
+def _inside(corners: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """Sites inside by the odd-even rule: each side flips all sites of its rows that lie right of it."""
+    rows, columns = shape
+    flips = np.zeros((rows, columns + 1), dtype=np.bool_)
+    for (row, column), (end_row, end_column) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        # Half open, so that a corner between two sides is crossed once.
+        low, high = np.clip(np.ceil(sorted((row, end_row))), 0, rows).astype(np.int64)
+        met = np.arange(low, high)
+        if met.size:
+            crossing = column + (met - row) * ((end_column - column) / (end_row - row))
+            flips[met, np.clip(np.ceil(crossing), 0, columns).astype(np.int64)] ^= True
+    return np.logical_xor.accumulate(flips, axis=1)[:, :columns]

@@ -1,0 +1,257 @@
+"""A run as one HTML file: pictures, curves and tables inside, nothing fetched, no script but the run itself as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dope.errors import MissingExtraError
+from dope.protocols import Step
+from dope.report.canvas import Color, Picture, picture, resized
+from dope.report.pictures import GREEN, OUTLINE, RED, drawn_blocks, drawn_input, drawn_object
+from dope.report.png import data_uri, encoded
+from dope.report.run import Run, plain, thinned
+from dope.report.scene import Scene, through_object
+from dope.report.style import CSS
+from dope.report.surface import surface
+from dope.report.svg import inline_curves
+from dope.report.words import ending, escaped, figures, number, percent, verdict
+
+_LONGEST_IMAGE, _LONGEST_SLICES, _LONGEST_SURFACE = 1280, 1600, 760
+_ZOOM = 16
+# All pictures together, before base64 makes them a third longer: a page that fits into an e-mail.
+_PICTURE_BYTES = 1_700_000
+_MOST_CURVE_STEPS, _MOST_ROWS = 2000, 200
+_IN_TILES = ("energy", "lower_bound", "gap", "proved", "seconds", "peak_bytes")
+
+
+def page(run: Run) -> str:
+    """The run as an HTML page in one piece, which opens without a network and prints.
+
+    Where matplotlib is missing a sentence stands in place of the curves. All that the page says is also in its element
+    `run`, as JSON.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> text = page(Run("two squares", None, False, np.kron(np.eye(2), np.ones((8, 8))) > 0))
+    >>> text.startswith("<!DOCTYPE html>")
+    True
+    """
+    sections = [_head(run), _pictures(run), _convergence(run), _again(run)]
+    # The policy keeps a browser from fetching or running anything, whatever names and paths may hold.
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<link rel="icon" href="data:,">
+<title>{escaped(run.title)}</title>
+<style>{CSS}</style>
+</head>
+<body>
+<main>
+{"".join(sections)}
+</main>
+<script type="application/json" id="run">{_json(run.as_plain())}</script>
+</body>
+</html>
+"""
+
+
+def _json(value: object) -> str:
+    """JSON without the signs that could end the element it stands in, or begin another."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=True)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _head(run: Run) -> str:
+    words = verdict(run)
+    tiles = "".join(
+        f'<li><span class="name">{escaped(figure.name)}</span>'
+        f'<span class="value">{escaped(figure.value.replace("-", "−", 1))}</span>'
+        f'<span class="quiet">{escaped(figure.more)}</span></li>'
+        for figure in figures(run)
+    )
+    return (
+        f"<header><h1>{escaped(run.title)}</h1>"
+        f'<p class="verdict{" proved" if words.endswith("proved") else ""}">{escaped(words)}.</p>'
+        f'<p class="quiet">{escaped(ending(run))}</p>'
+        f'<ul class="tiles">{tiles}</ul></header>\n'
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """A picture, what it says to those who see it and to those who do not, and whether it takes the page's width."""
+
+    pixels: Picture
+    caption: str
+    alt: str
+    wide: bool = False
+
+
+def _pictures(run: Run) -> str:
+    shown = _drawn(run)
+    if not shown:
+        return ""
+    return f'<section><h2>Pictures</h2><div class="pictures">{"".join(_figures(shown))}</div></section>\n'
+
+
+def _figures(shown: list[_Shown]) -> Iterable[str]:
+    for one in shown:
+        png = _within(one.pixels, _PICTURE_BYTES // len(shown))
+        yield (
+            f'<figure class="{"wide" if one.wide else "half"}">'
+            f'<img src="{data_uri(png)}" alt="{escaped(one.alt)}">'
+            f"<figcaption>{one.caption}</figcaption></figure>"
+        )
+
+
+def _drawn(run: Run) -> list[_Shown]:
+    if run.labels.ndim not in (2, 3) or not run.labels.size:
+        return []
+    at = through_object(run.labels, run.seeds) if run.labels.ndim == 3 else None
+    longest = _LONGEST_IMAGE if at is None else _LONGEST_SLICES
+    scene = Scene.of(run.labels.shape, spacing=run.spacing, at=at, longest=longest, zoom=_zoom(run))
+    return [*_shown_input(run, scene, at), _shown_object(run, scene), *_shown_surface(run), *_shown_blocks(run, scene)]
+
+
+def _shown_input(run: Run, scene: Scene, at: Sequence[int] | None) -> Iterable[_Shown]:
+    if run.image is not None:
+        strokes = "" if run.seeds is None else " and strokes:" + _key(GREEN, "object") + _key(RED, "background")
+        planes = "" if at is None else " Planes " + ", ".join(f"{k} of axis {axis}" for axis, k in enumerate(at)) + "."
+        pixels = drawn_input(scene, run.image, seeds=run.seeds, mask=run.mask)
+        yield _Shown(pixels, f"Input{strokes}.{planes}", "the input", wide=at is not None)
+
+
+def _shown_object(run: Run, scene: Scene) -> _Shown:
+    # Strokes hide what they cover; they are in the picture of the input, where there is one.
+    seeds = run.seeds if run.image is None else None
+    pixels = drawn_object(scene, run.image, run.labels, seeds=seeds, mask=run.mask)
+    caption = f"Found:{_key(OUTLINE, 'outline of the object')}."
+    return _Shown(pixels, caption, "the object, outlined", wide=run.labels.ndim == 3)
+
+
+def _shown_surface(run: Run) -> Iterable[_Shown]:
+    if run.labels.ndim == 3 and run.labels.any():
+        pixels = surface(run.labels, spacing=run.spacing, longest=_LONGEST_SURFACE, up=run.up)
+        yield _Shown(pixels, f"Surface of the object, axis {run.up} up.", "the object's surface")
+
+
+def _shown_blocks(run: Run, scene: Scene) -> Iterable[_Shown]:
+    if len(run.blocks) > 1:
+        pixels = drawn_blocks(scene, run.blocks, image=run.image, labels=run.labels)
+        caption = f"The {len(run.blocks):,} blocks; bright where blocks overlap."
+        yield _Shown(pixels, caption, "how the sites are cut into blocks")
+
+
+def _zoom(run: Run) -> int:
+    """A small picture grows until it fills half a page's width, not more; three planes the whole."""
+    room = _LONGEST_IMAGE // 2 if run.labels.ndim == 2 else _LONGEST_SLICES // 3
+    longest: int = max(run.labels.shape)
+    return max(1, min(_ZOOM, room // longest))
+
+
+def _key(color: Color, name: str) -> str:
+    return f'<span class="key" style="background:rgb{color}"></span>{name}'
+
+
+def _within(pixels: Picture, most: int) -> bytes:
+    """A PNG file of no more bytes than these, of a smaller picture where it must be."""
+    png = encoded(pixels)
+    canvas = pixels.astype(np.float32)
+    share = 1.0
+    while len(png) > most and max(pixels.shape) > 1:
+        # Fewer pixels hold more each, so a little less than what the lengths say; and always less than before.
+        share *= min(0.95, 0.95 * float(np.sqrt(most / len(png))))
+        sides = [max(1, round(side * share)) for side in canvas.shape[:2]]
+        pixels = picture(resized(canvas, sides))
+        png = encoded(pixels)
+    return png
+
+
+def _convergence(run: Run) -> str:
+    if not run.trace:
+        return ""
+    if len(run.trace) == 1:
+        body = '<p class="quiet">One round: the figures above are all there is to draw.</p>'
+    else:
+        body = _curves(run) + _rounds(run.trace)
+    return f"<section><h2>Convergence</h2>{body}</section>\n"
+
+
+def _curves(run: Run) -> str:
+    try:
+        drawn = inline_curves(thinned(run.trace, _MOST_CURVE_STEPS))
+    except MissingExtraError as error:
+        return f'<p class="quiet">The curves were not drawn: {escaped(str(error))}</p>'
+    # Four in rows of two, not three and one.
+    shape = "curves even" if len(drawn) in (2, 4) else "curves"
+    return f'<div class="{shape}">' + "".join(f"<figure>{svg}</figure>" for svg in drawn) + "</div>"
+
+
+def _rounds(trace: Iterable[Step]) -> str:
+    """The trace as a table, folded away."""
+    steps = thinned(list(trace), _MOST_ROWS)
+    heads = "".join(
+        f"<th>{name}</th>"
+        for name in ("round", "seconds", "energy", "lower bound", "residual", "disagreeing", "sites proved")
+    )
+    rows = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in _cells(step)) + "</tr>" for step in steps)
+    return (
+        f'<details class="card" style="margin-top:.9rem"><summary>Round by round</summary>'
+        f'<table class="rounds"><tbody><tr>{heads}</tr>{rows}</tbody></table></details>'
+    )
+
+
+def _cells(step: Step) -> list[str]:
+    return [
+        str(step.round),
+        number(step.seconds, 4),
+        number(step.energy, 10),
+        "" if step.lower_bound is None else number(step.lower_bound, 10),
+        "" if step.residual is None else number(step.residual, 4),
+        f"{step.disagreeing:,}",
+        "" if step.proved is None else percent(step.proved),
+    ]
+
+
+def _again(run: Run) -> str:
+    """All it takes to repeat the run."""
+    command = ""
+    if run.command is not None:
+        command = f'<div class="card"><h3>Command</h3><pre>{escaped(run.command)}</pre></div>'
+    more = {name.replace("_", " "): value for name, value in run.summary.items() if name not in _IN_TILES}
+    tables = "".join(
+        f'<div class="card"><h3>{title}</h3>{_table(rows)}</div>'
+        for title, rows in (("Settings", run.settings), ("Result", more), ("Versions", run.versions))
+        if rows
+    )
+    if not command and not tables:
+        return ""
+    return f'<section><h2>To do it again</h2>{command}<div class="tables">{tables}</div></section>\n'
+
+
+def _table(rows: Mapping[str, object]) -> str:
+    cells = "".join(
+        f"<tr><th>{escaped(str(name))}</th><td>{escaped(_text(plain(value)))}</td></tr>" for name, value in rows.items()
+    )
+    return f"<table><tbody>{cells}</tbody></table>"
+
+
+def _text(value: object) -> str:
+    """A plain value as a reader would write it."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_text(entry)}" for name, entry in value.items())
+    if isinstance(value, list):
+        return ", ".join(_text(entry) for entry in value)
+    return str(value)

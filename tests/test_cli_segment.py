@@ -1,0 +1,269 @@
+"""The commands segment, info, plan and compare, as a shell sees them: files, words, exit codes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import nibabel
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import dope
+from dope import cli
+from dope.io import load, read_image, save_labels, write_image
+from test_segmentation import IMAGE, STROKES, TRUTH, disc, picture
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+IN_PHOTO, IN_SCAN = pytest.mark.usefixtures("photo"), pytest.mark.usefixtures("scan")
+
+
+@pytest.fixture
+def photo(tmp_path, monkeypatch):
+    """A folder with a photo, strokes of both formats and a probability map; the current one."""
+    monkeypatch.chdir(tmp_path)
+    write_image("photo.png", IMAGE)
+    write_image("strokes.png", STROKES)
+    drawn = {"fg": [[[32, 24], [33, 24]]], "bg": [[[1, 1], [62, 1]]], "brush_radius": 1, "width": 64, "height": 48}
+    (tmp_path / "strokes.json").write_text(json.dumps(drawn))
+    write_image("probability.png", np.where(TRUTH, 200, 50).astype(np.uint8))
+    return tmp_path
+
+
+@pytest.fixture
+def scan(tmp_path, monkeypatch):
+    """A folder with a T1 and a white-matter map as NIfTI files."""
+    monkeypatch.chdir(tmp_path)
+    truth = disc((20, 24, 28), 8)
+    affine = np.array([[2.0, 0, 0, -20], [0, 1, 0, -12], [0, 0, 1, -14], [0, 0, 0, 1]])
+    image = nibabel.Nifti1Image(picture(truth, channels=1)[..., 0].astype(np.int16), affine)
+    image.header["descrip"] = b"a scan"
+    nibabel.save(image, "t1.nii.gz")
+    noise = np.random.default_rng(0).normal(0, 0.2, truth.shape)
+    probability = np.clip(np.where(truth, 0.75, 0.25) + noise, 0, 1).astype(np.float32)
+    nibabel.save(nibabel.Nifti1Image(probability, affine), "wm.nii.gz")
+    return truth
+
+
+def test_a_photo_with_strokes_becomes_a_mask(photo):
+    result = run("segment", "photo.png", "--scribbles", "strokes.json", "-o", "mask.png", "--overlay", "overlay.png",
+                 "--report", "report.html", "--json", "report.json", "--workers", 2)  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert np.mean((read_image("mask.png") > 0) != TRUTH) < 0.01
+    assert "exact" in result.output and "mask.png" in result.output
+    page = (photo / "report.html").read_text()
+    assert page.startswith("<!") and "photo.png" in page and not re.search(r"(src|href)=.?https?:", page)
+    record = json.loads((photo / "report.json").read_text())
+    assert record["result"]["exact"] and record["result"]["stopped"] == "exact"
+    assert record["settings"]["kernel"] == 3 and record["job"]["scribbles"] == "strokes.json"
+    assert record["versions"]["dope"] == dope.__version__
+    assert read_image("overlay.png").shape[2] == 3
+
+
+@IN_PHOTO
+@pytest.mark.parametrize("method", ["exact", "admm", "paper"])
+def test_every_method_by_name(method):
+    result = run("segment", "photo.png", "--scribbles", "strokes.png", "-o", "mask.png", "--method", method,
+                 "--blocks", 4, *(["--overlap", "0.1"] if method != "exact" else []))  # fmt: skip
+    assert result.exit_code in (0, 3), result.output
+    assert np.mean((read_image("mask.png") > 0) != TRUTH) < 0.02
+
+
+def test_a_scan_and_a_probability_map_become_a_label_volume(scan):
+    result = run("segment", "t1.nii.gz", "--probability", "wm.nii.gz", "-o", "seg.nii.gz", "--kernel", 5, "--lam", 2,
+                 "--blocks", 8, "--overlay", "o.png", "--report", "r.html")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    ours, given = nibabel.load("seg.nii.gz"), nibabel.load("t1.nii.gz")
+    assert np.mean((np.asarray(ours.dataobj) > 0) != scan) < 0.02
+    np.testing.assert_array_equal(ours.affine, given.affine)
+    assert bytes(ours.header["descrip"]).startswith(b"a scan")
+    assert ours.header.get_zooms() == (2.0, 1.0, 1.0)
+
+
+@IN_PHOTO
+def test_formats_in_and_out():
+    np.save("photo.npy", IMAGE)
+    for name in ("mask.npy", "mask.tif", "mask.zarr", "mask.npz"):
+        result = run("segment", "photo.npy", "--scribbles", "strokes.png", "-o", name)
+        assert result.exit_code == 0, result.output
+        labels = np.asarray(load(name).pixels) > 0
+        assert np.mean(labels != TRUTH) < 0.01
+
+
+@IN_PHOTO
+def test_more_ways_to_say_what_is_known():
+    write_image("mask_in.png", np.pad(np.full((40, 56), 255, np.uint8), 4))
+    for arguments in (
+        ["--probability", "probability.png"],
+        ["--rectangle", "6:42,12:52"],
+        ["--scribbles", "strokes.png", "--model", "mixture", "--rounds", "1"],
+        ["--scribbles", "strokes.png", "--margin", "0.5", "--connected"],
+        ["--probability", "probability.png", "--mask", "mask_in.png", "--spacing", "2,1", "--beta", "0.001"],
+        ["--scribbles", "strokes.png", "--tolerance", "1e-3", "--blocks", "4"],
+    ):
+        result = run("segment", "photo.png", *arguments, "-o", "out.png", "--overwrite")
+        assert result.exit_code == 0, (arguments, result.output)
+        assert np.mean((read_image("out.png") > 0) != TRUTH) < 0.03, arguments
+
+
+@IN_PHOTO
+def test_an_alpha_channel_says_nothing():
+    alpha = np.random.default_rng(0).integers(0, 255, (48, 64, 1), dtype=np.uint8)
+    write_image("alpha.png", np.concatenate([IMAGE, alpha], axis=2))
+    for name in ("photo.png", "alpha.png"):
+        assert run("segment", name, "--scribbles", "strokes.png", "-o", f"mask_{name}").exit_code == 0
+    np.testing.assert_array_equal(read_image("mask_photo.png"), read_image("mask_alpha.png"))
+
+
+def test_a_dry_run_computes_and_writes_nothing(photo):
+    before = sorted(path.name for path in photo.iterdir())
+    result = run("segment", "photo.png", "--scribbles", "strokes.png", "--dry-run", "--kernel", 5)
+    assert result.exit_code == 0
+    for word in ("3,072", "24 neighbours", "memory", "blocks", "nothing was computed"):
+        assert word in result.output
+    assert sorted(path.name for path in photo.iterdir()) == before
+
+
+@IN_PHOTO
+def test_stopping_early_is_exit_code_3_with_a_mask():
+    result = run("segment", "photo.png", "--scribbles", "strokes.png", "-o", "mask.png", "--blocks", 16, "--seconds", 0)
+    assert result.exit_code == 3, result.output
+    assert read_image("mask.png").shape == TRUTH.shape
+
+
+@IN_SCAN
+def test_info_tells_what_is_in_a_file(photo):
+    result = run("info", "t1.nii.gz")
+    assert result.exit_code == 0
+    for word in ("NIfTI", "20 x 24 x 28", "int16", "2 x 1 x 1"):
+        assert word in result.output
+    assert "48 x 64" in run("info", photo / "photo.png").output
+
+
+def test_plan():
+    result = run("plan", "--shape", "10000x10000x5000", "--kernel", 3, "--workers", 100, "--memory", "16GB")
+    assert result.exit_code == 0
+    for word in ("500,000,000,000", "blocks", "per round", "100 workers"):
+        assert word in result.output
+    for bad in (["--shape", "10x"], ["--shape", "10x10", "--memory", "lots"], ["--shape", "9x9", "--kernel", 4],
+                ["--shape", "9x9", "--workers", 0], ["--shape", "0x9"]):  # fmt: skip
+        assert run("plan", *bad).exit_code == 2
+
+
+def test_compare(photo):
+    assert run("segment", "photo.png", "--scribbles", "strokes.png", "-o", "a.png", "--json", "a.json").exit_code == 0
+    other = read_image("a.png") > 0
+    other[0, :10] = True
+    save_labels("b.png", other)
+    result = run("compare", "b.png", "a.png", "--run", "a.json")
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.output.split())
+    assert "differing 10 (0.3255%)" in words
+    both = 2 * (other.sum() - 10) / (2 * other.sum() - 10)
+    assert f"Dice {both:.6f}" in words
+    best = json.loads((photo / "a.json").read_text())["result"]["energy"]
+    assert f"E(B) {best:,.10g}" in words
+    assert float(re.search(r"Delta E ([+-][\d.e+-]+) %", words)[1]) > 0
+    same = run("compare", "a.png", "a.png", "--image", "photo.png", "--scribbles", "strokes.png")
+    assert "Dice 1.000000" in " ".join(same.output.split()) and "Delta E +0 %" in " ".join(same.output.split())
+
+
+def test_ctrl_c_is_130_and_keeps_nothing_unless_asked(photo):
+    rng = np.random.default_rng(0)
+    write_image("large.png", rng.integers(0, 255, (1500, 1500, 3), dtype=np.uint8))
+    write_image("p.png", rng.integers(0, 255, (1500, 1500), dtype=np.uint8))
+    command = [sys.executable, "-m", "dope.cli", "segment", "large.png", "--probability", "p.png", "-o", "mask.png",
+               "--kernel", "7", "--lam", "3", "--blocks", "256"]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=photo) as started:
+        assert "round" in started.stderr.readline()
+        os.kill(started.pid, signal.SIGINT)
+        words = started.stderr.read()
+        assert started.wait(timeout=60) == 130, words
+    assert "Traceback" not in words and not (photo / "mask.png").exists()
+    assert [path.name for path in photo.iterdir() if path.name.startswith(".")] == []
+
+
+BAD = {
+    "no such image": (["missing.png", "--scribbles", "strokes.png"], "no such file"),
+    "no strokes file": (["photo.png", "--scribbles", "missing.json"], "no such file"),
+    "nothing known": (["photo.png"], "nothing is known"),
+    "strokes of another size": (["photo.png", "--scribbles", "small.png"], "strokes for a picture of 10 x 10"),
+    "one kind of stroke": (["photo.png", "--scribbles", "one.png"], "no background strokes"),
+    "strokes outside": (["photo.png", "--scribbles", "outside.json"], "outside the picture"),
+    "probability above 1": (["photo.png", "--probability", "above.npy"], "probability"),
+    "probability of another shape": (["photo.png", "--probability", "small.png"], "does not lie on photo.png"),
+    "probability of another affine": (["t1.nii.gz", "--probability", "moved.nii.gz"], "does not lie on t1.nii.gz"),
+    "text named png": (["fake.png", "--scribbles", "strokes.png"], "fake.png"),
+    "truncated": (["cut.png", "--scribbles", "strokes.png"], "cut.png"),
+    "even kernel": (["photo.png", "--scribbles", "strokes.png", "--kernel", "4"], "kernel is 4"),
+    "negative lam": (["photo.png", "--scribbles", "strokes.png", "--lam", "-1"], "lam|weight"),
+    "no memory": (["photo.png", "--scribbles", "strokes.png", "--memory", "1kB"], "of memory, and 1 kB are allowed"),
+    "too many blocks": (["photo.png", "--scribbles", "strokes.png", "--blocks", "99999"], "blocks"),
+    "no workers": (["photo.png", "--scribbles", "strokes.png", "--workers", "0"], "Threads"),
+    "bad rectangle": (["photo.png", "--rectangle", "5"], "--rectangle is '5'"),
+    "bad spacing": (["photo.png", "--scribbles", "strokes.png", "--spacing", "a,b"], "--spacing is 'a,b'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD.values(), ids=BAD.keys())
+@IN_SCAN
+def test_bad_input_is_one_line_and_exit_code_2(photo, arguments, words):
+    write_image("small.png", np.ones((10, 10), np.uint8))
+    write_image("one.png", (STROKES == 1).astype(np.uint8))
+    (photo / "outside.json").write_text(json.dumps({"fg": [[[3, 3]]], "bg": [[[900, 3]]]}))
+    np.save("above.npy", np.full(TRUTH.shape, 1.5))
+    moved = nibabel.load("wm.nii.gz")
+    affine = moved.affine + np.diag([0, 0, 0.5, 0])
+    nibabel.save(nibabel.Nifti1Image(np.asarray(moved.dataobj), affine), "moved.nii.gz")
+    (photo / "fake.png").write_text("this is not a picture")
+    (photo / "cut.png").write_bytes((photo / "photo.png").read_bytes()[:200])
+    begun = time.perf_counter()
+    result = CliRunner().invoke(cli.app, ["segment", *arguments, "-o", "out.png"])
+    assert result.exit_code == 2, result.output
+    assert time.perf_counter() - begun < 20
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("dope: ") and re.search(words, lines[0]), result.stderr
+    assert not (photo / "out.png").exists()
+
+
+def test_outputs_are_checked_before_anything_is_computed(photo):
+    strokes = ["photo.png", "--scribbles", "strokes.png"]
+    (photo / "there.png").write_bytes(b"keep me")
+    for arguments, words in (
+        (["-o", "there.png"], "there already"),
+        (["-o", "missing/mask.png"], "missing"),
+        (["-o", "mask.gif"], "gif"),
+        (["-o", "mask.jpg"], "jpg|JPEG"),
+        ([], "no output is named"),
+        (["-o", "m.png", "--json", "m.png"], "the same file"),
+        (["-o", "m.png", "--overlay", "o.txt"], "--overlay is o.txt"),
+        (["-o", "m.png", "--report", "missing/r.html"], "missing"),
+        (["-o", "m.png", "--json", "there.png"], "there already"),
+    ):
+        result = run("segment", *strokes, *arguments)
+        assert result.exit_code == 2 and re.search(words, result.stderr), (arguments, result.output)
+        assert not (photo / "m.png").exists()
+    assert (photo / "there.png").read_bytes() == b"keep me"
+    assert run("segment", *strokes, "-o", "there.png", "--overwrite").exit_code == 0
+    assert read_image("there.png").shape == TRUTH.shape
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="permissions do not bind this user")
+def test_a_read_only_folder_is_refused(photo):
+    (photo / "locked").mkdir(mode=0o500)
+    result = run("segment", "photo.png", "--scribbles", "strokes.png", "-o", "locked/mask.png")
+    assert result.exit_code == 2
+
+
+def test_help_of_every_command():
+    for command in ("segment", "info", "plan", "compare", "demo"):
+        result = run(command, "--help")
+        assert result.exit_code == 0 and "Usage" in result.output
