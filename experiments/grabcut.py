@@ -98,7 +98,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--half", choices=["odd", "even", "all"], default="all", help="in the order of names")
     parser.add_argument("--kernel", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=2, help="of re-estimation, at most")
-    parser.add_argument("--smoothing", type=float, default=15.0, help="as in automatic_lam")
+    parser.add_argument("--smoothing", type=float, default=20.0, help="as in automatic_lam")
     parser.add_argument("--table", action="store_true", help="print the results as a table and run nothing")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help="where the lines are added")
     return parser.parse_args()

@@ -460,7 +460,9 @@ class _Stated:
             return plain
         # More than a site can gain by any label: its own price, and all its pairs.
         strength = 1.0 + plain.pairs.strength + float(np.abs(plain.unary).max())
-        return replace(plain, unary=seed_unary(plain.unary, self.seeds, strength))
+        # Strokes that are kept, as all are, cost nothing: energies and gaps are those of the other sites.
+        constant = strength * np.count_nonzero(self.seeds == FOREGROUND)
+        return replace(plain, unary=seed_unary(plain.unary, self.seeds, strength), constant=constant)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,6 @@ from dope.protocols import Step
 from dope.report import Run, overlay, page, slices
 from dope.segmentation import segment as segmented
 
-_DONE = ("exact", "agreed", "tolerance")
-
 
 def segment(
     image: Annotated[str, typer.Argument(help="PNG, JPEG, TIFF, NPY, NPZ, NIfTI, Zarr or OME-Zarr.")],
@@ -215,7 +213,7 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
     print_rows(_rows(outcome, outputs))
     if cancel.asked:
         return CANCELLED
-    return STOPPED_EARLY if late or result.stopped not in _DONE else 0
+    return STOPPED_EARLY if late and result.stopped == "cancelled" else 0
 
 
 def _write(outcome: _Outcome, outputs: Outputs) -> None:

@@ -38,7 +38,7 @@ class GreyHistogram:
         Largest absolute unary.
     width : float
         Of the smoothing, in units of Silverman's for the strokes of both labels together. From 0.1 to 1 it makes little
-        difference on the 25 odd GrabCut images in grey: 11.1 to 11.4 % of sites are wrong.
+        difference on the 25 odd GrabCut images in grey: 11.1 to 11.4 % of sites are wrong (5x5 kernel).
 
     Examples
     --------

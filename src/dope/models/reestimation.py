@@ -9,9 +9,9 @@ minimizer and belongs to who has one:
         labels = connected_to_seeds(minimum(unary), seeds)
         unary = reestimated(model, image, seeds=seeds, labels=labels)
 
-Two rounds bring the error on the 25 odd GrabCut images from 4.3 % to 3.5 %, four to 3.3 %, and without
-`connected_to_seeds` in between the model learns from what does not belong to the thing. Of grey images, whose labels
-overlap more, rounds make no difference.
+On the 25 odd GrabCut images two rounds turn 4.3 % of wrong sites into 3.4 %; two more gain another 0.2 %. With
+`connected_to_seeds` at the end, having it in between makes no difference there; without, it does. In grey, where
+labels overlap more, rounds do not help.
 
 A rectangle or lasso gives no foreground to begin with: there the first labels are all that may be foreground,
 `seeds != 2`.
