@@ -34,7 +34,7 @@ CURVES :=
 FUZZ_SECONDS ?= 600
 FUZZ_CXX := clang++
 
-.PHONY: help demo test soak bench bench-exact ctest fuzz timing lint format wheel clean
+.PHONY: help demo test slow soak bench bench-exact ctest fuzz timing lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -45,7 +45,10 @@ demo: $(VENV)/.with-report ## segment the packaged photo and write pictures into
 	$(BIN)/dope demo
 
 test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further test images, if there is one
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
+
+slow: $(VENV)/.with-dev ## run the tests that take longer: guides of docs/ at real size, interrupts of the demonstration
+	$(BIN)/python -m pytest -m slow
 
 soak: $(VENV)/.with-test ## run the tests that look for rare failures for minutes
 	$(BIN)/python -m pytest -m soak

@@ -52,7 +52,7 @@ def test_halves_go_by_names_and_the_table_shows_their_means(run, tmp_path):
     for line in lines:
         errors = line["errors"]
         assert errors["strokes"] > 0.9 * other and errors["connected"] < 0.005 and errors["again"] < 0.005
-    assert "| mean of 2, rounds 2, smoothing 20 | odd | 3 |" in done.stdout
+    assert "| mean of 2, rounds 2 | odd | 3 |" in done.stdout
     assert run("--table").stdout == done.stdout
 
 

@@ -14,6 +14,7 @@ PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / 
 CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Their commands and code build on each other, in order and in one folder.
+LONG = ("mri", "photo")  # at real size
 GUIDES = [PROJECT / "docs" / f"{name}.md" for name in ("choose", "formats", "mri", "photo", "python")]
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 BLOCKS = [
@@ -34,7 +35,9 @@ def test_the_code_shown_runs(page: Path, code: str, tmp_path: Path, monkeypatch:
     exec(compile(code, str(page), "exec"), {"__name__": "page"})
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=[pytest.mark.slow] * (p.stem in LONG), id=p.stem) for p in GUIDES]
+)
 def test_guides_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text(encoding="utf-8")
     if "nilearn" in text and find_spec("nilearn") is None:

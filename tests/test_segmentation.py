@@ -216,3 +216,15 @@ def test_strings_and_complex_images_are_refused():
         dope.segment(IMAGE.astype(complex), scribbles=STROKES)
     with pytest.raises(InputError, match="image has dtype"):
         dope.segment(np.full(IMAGE.shape, "red"), scribbles=STROKES)
+
+
+def test_a_result_shows_itself():
+    result = dope.segment(IMAGE, scribbles=STROKES, blocks=4)
+    page = result._repr_html_()
+    assert "data:image/png;base64," in page and "exact" in page
+    assert len(result.plot(IMAGE).axes) >= 3
+    assert len(result.plot().axes) >= 3
+    first = dope.segment(np.moveaxis(IMAGE, -1, 0), scribbles=STROKES, channel_axis=0)
+    assert first.plot(np.moveaxis(IMAGE, -1, 0), channel_axis=0).axes
+    line = dope.minimize(dope.Energy.grid(np.array([1.0, -1.0, 2.0])))
+    assert "<table>" in line._repr_html_() and "<img" not in line._repr_html_()

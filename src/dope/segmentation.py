@@ -157,14 +157,12 @@ def segment(
         image,
         scribbles=scribbles, probability=probability, unary=unary, rectangle=rectangle, lasso=lasso, mask=mask,
         margin=margin, lam=lam, kernel=kernel, beta=beta, spacing=spacing, channel_axis=channel_axis, model=model,
-        rounds=rounds, memory=memory,
+        rounds=rounds, connected=connected, memory=memory,
     )  # fmt: skip
-    found = _minimized(stated, settings)
-    result, seeds = found.result, stated.seeds
-    if connected and seeds is not None:
-        result = _relabelled(result, found.energy, connected_to_seeds(result.labels, seeds))
+    energy, result = _minimized(stated, settings)
+    result = _relabelled(result, energy, stated.kept(result.labels))
     labels = _in_place(result.labels, image, stated.cut)
-    return replace(result, labels=labels, problem=found.energy, where=stated.cut.where)
+    return replace(result, labels=labels, problem=energy, where=stated.cut.where)
 
 
 def stated_energy(image: Any, **statement: Unpack[Statement]) -> tuple[Energy, Box]:
@@ -377,6 +375,7 @@ class _Stated:
     spacing: Sequence[float] | None
     given_model: Model | None
     rounds: int
+    connected: bool
 
     @classmethod
     def of(cls, image: Any, **said: Unpack[Statement]) -> _Stated:
@@ -407,6 +406,7 @@ class _Stated:
             spacing=spacing,
             given_model=said.get("model"),
             rounds=_checked_rounds(said.get("rounds"), estimated=known.outlined, learnt=known.learnt),
+            connected=bool(said.get("connected", False)) and drawn is not None,
         )
 
     def unary(self) -> Reals:
@@ -433,6 +433,10 @@ class _Stated:
     def reestimated(self, labels: Labels) -> Reals:
         assert self.seeds is not None
         return reestimated(self.model, self.learnable, seeds=self.seeds, labels=labels)
+
+    def kept(self, labels: Labels) -> Labels:
+        """The labels, or what of them hangs together with strokes, if that is asked for."""
+        return connected_to_seeds(labels, self.seeds) if self.connected and self.seeds is not None else labels
 
     def lam(self, unary: Reals) -> float:
         if self.given_lam is not None:
@@ -465,26 +469,22 @@ class _Stated:
         return replace(plain, unary=seed_unary(plain.unary, self.seeds, strength), constant=constant)
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    energy: Energy
-    result: Result
-
-
-def _minimized(stated: _Stated, settings: Settings) -> _Found:
+def _minimized(stated: _Stated, settings: Settings) -> tuple[Energy, Result]:
     """Minimize, and as long as labels change and rounds are left, estimate the model from them and minimize again."""
     energy = stated.energy(stated.unary())
     result = minimize(energy, **settings)
+    labels = stated.kept(result.labels)
     for _ in range(stated.rounds):
-        if result.stopped == "cancelled" or not (result.labels.any() and not result.labels.all()):
+        if result.stopped == "cancelled" or not labels.any() or labels.all():
             break
-        before = result.labels
+        before = labels
         energy = stated.energy(stated.reestimated(before))
         again: Settings = {**settings, "start": result}
         result = minimize(energy, **again)
-        if np.array_equal(result.labels, before):
+        labels = stated.kept(result.labels)
+        if np.array_equal(labels, before):
             break
-    return _Found(energy, result)
+    return energy, result
 
 
 def _relabelled(result: Result, energy: Energy, labels: Labels) -> Result:

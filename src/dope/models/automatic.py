@@ -16,8 +16,8 @@ def automatic_model(image: ArrayLike, seeds_shape: Sequence[int]) -> Model:
     """A histogram for grey images and volumes, the paper's clusters for colours and other channels.
 
     On the 25 odd GrabCut images (3x3 kernel, connected to strokes) clusters err at 4.3 % of sites and mixtures at
-    5.2 %, which fit the few sites of a stroke too closely. On the same images in grey, histograms err at 11.5 % and
-    clusters at 12.7 %, and histograms are ten times as fast.
+    5.2 %, perhaps as they fit the few sites of a stroke too closely. On the same images in grey, histograms err at
+    10.5 % and clusters at 12.6 %, and histograms are eight times as fast.
 
     Examples
     --------

@@ -29,8 +29,8 @@ from dope.models.gaussians import Gaussian, Mixture, fitted
 from dope.models.seeds import checked_seeds
 
 # In units of the standard deviation of all strokes' colours. Chosen on the 25 odd images of the GrabCut set with
-# scribbles, 3x3 kernel, total 20: mean error 8.1 %, against 9.4 % with 1e-3 added and no stray colours. Shrunk
-# covariances (8.4 %) came later, for strokes of few sites: with 5 sites per label 12 % instead of 17 %.
+# scribbles, 3x3 kernel, total 20: mean error 8.1 %, against 9.4 % with 1e-3 added and no stray colours. Chosen
+# before covariances were shrunk, with which it is 8.4 %: see gaussians.py.
 _REGULARIZATION = 3e-4  # added to every variance; about one grey level of a photo
 _STRAY = 0.05
 _STRAY_DEVIATION = 3.0

@@ -1,11 +1,6 @@
 """Mixtures of Gaussians: fitted to shares of a sample, evaluated at many sites.
 
-    p(x) = sum_c weight_c N(x; mean_c, covariance_c)
-
-With n members in d channels a covariance is known only roughly, and not at all in some directions when n <= d. It is
-therefore shrunk towards a ball, by d / (n + d): half where there are as many members as channels, hardly where there
-are hundreds. The ball has the covariance's own mean variance, shrunk likewise towards 1, that of all x: of a single
-member nothing else is known.
+p(x) = sum_c weight_c N(x; mean_c, covariance_c)
 """
 
 from __future__ import annotations
@@ -81,8 +76,5 @@ def fitted(x: NDArray[np.float64], shares: NDArray[np.floating], *, least: float
         mean = share @ x / members
         away = x - mean
         covariance = (away * share[:, None]).T @ away / members
-        shrunk = channels / (members + channels)
-        ball = (1 - shrunk) * np.trace(covariance) / channels + shrunk
-        covariance = (1 - shrunk) * covariance + (shrunk * ball + least) * np.eye(channels)
-        gaussians.append(Gaussian(members / number, mean, covariance))
+        gaussians.append(Gaussian(members / number, mean, covariance + least * np.eye(channels)))
     return gaussians

@@ -9,9 +9,9 @@ minimizer and belongs to who has one:
         labels = connected_to_seeds(minimum(unary), seeds)
         unary = reestimated(model, image, seeds=seeds, labels=labels)
 
-On the 25 odd GrabCut images two rounds turn 4.3 % of wrong sites into 3.4 %; two more gain another 0.2 %. With
-`connected_to_seeds` at the end, having it in between makes no difference there; without, it does. In grey, where
-labels overlap more, rounds do not help.
+On the 25 odd GrabCut images two rounds turn 4.3 % of wrong sites into 3.3 %, four into 3.2 %. With
+`connected_to_seeds` at the end only, two rounds give 3.7 %. On the same images in grey rounds make histograms worse,
+11.8 instead of 10.5 %, and clusters better, 11.7 instead of 12.6 %.
 
 A rectangle or lasso gives no foreground to begin with: there the first labels are all that may be foreground,
 `seeds != 2`.

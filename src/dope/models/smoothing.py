@@ -61,7 +61,7 @@ def automatic_lam(
     pairs weigh next to nothing, which is what keeps thin things.
 
     beta is best left at the default of `Energy.grid`, 1 / (2 mean squared difference): with half or twice as much, mean
-    errors on the odd GrabCut images move by 0.3 % at most, and no other factor is better with 3x3 and with 7x7 kernels.
+    errors on the odd GrabCut images move by 0.3 % at most, and neither is better with both 3x3 and 7x7 kernels.
 
     Parameters
     ----------
