@@ -67,7 +67,7 @@ class Mixture:
 def fitted(x: NDArray[np.float64], shares: NDArray[np.floating], *, least: float) -> list[Gaussian]:
     """The Gaussian of each row of `shares`, which says how much of each row of x belongs to it.
 
-    `least` is added to every variance.
+    `least` is added to every variance. The whole of x is expected to have variance 1.
     """
     number, channels = x.shape
     gaussians = []
@@ -76,5 +76,8 @@ def fitted(x: NDArray[np.float64], shares: NDArray[np.floating], *, least: float
         mean = share @ x / members
         away = x - mean
         covariance = (away * share[:, None]).T @ away / members
+        if members <= channels:  # known in some directions only: a ball, as large as they say, and x as a whole
+            variance = (members * np.trace(covariance) / channels + 1.0) / (members + 1.0)
+            covariance = variance * np.eye(channels)
         gaussians.append(Gaussian(members / number, mean, covariance + least * np.eye(channels)))
     return gaussians
