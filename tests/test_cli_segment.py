@@ -81,7 +81,7 @@ def test_a_scan_and_a_probability_map_become_a_label_volume(scan):
     result = run("segment", "t1.nii.gz", "--probability", "wm.nii.gz", "-o", "seg.nii.gz", "--kernel", 5, "--lam", 2,
                  "--blocks", 8, "--overlay", "o.png", "--report", "r.html")  # fmt: skip
     assert result.exit_code == 0, result.output
-    ours, given = nibabel.load("seg.nii.gz"), nibabel.load("t1.nii.gz")
+    ours, given = nibabel.Nifti1Image.from_filename("seg.nii.gz"), nibabel.Nifti1Image.from_filename("t1.nii.gz")
     assert np.mean((np.asarray(ours.dataobj) > 0) != scan) < 0.02
     np.testing.assert_array_equal(ours.affine, given.affine)
     assert bytes(ours.header["descrip"]).startswith(b"a scan")
@@ -220,7 +220,7 @@ def test_bad_input_is_one_line_and_exit_code_2(photo, arguments, words):
     write_image("one.png", (STROKES == 1).astype(np.uint8))
     (photo / "outside.json").write_text(json.dumps({"fg": [[[3, 3]]], "bg": [[[900, 3]]]}))
     np.save("above.npy", np.full(TRUTH.shape, 1.5))
-    moved = nibabel.load("wm.nii.gz")
+    moved = nibabel.Nifti1Image.from_filename("wm.nii.gz")
     affine = moved.affine + np.diag([0, 0, 0.5, 0])
     nibabel.save(nibabel.Nifti1Image(np.asarray(moved.dataobj), affine), "moved.nii.gz")
     (photo / "fake.png").write_text("this is not a picture")

@@ -1,6 +1,7 @@
 """A run in one figure: picture and curves, nothing left behind in pyplot."""
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,8 +40,9 @@ def test_picture_and_curves(runs, name, pictures):
     figure = plot(run.trace, run.labels)
     assert sum(len(axes.images) for axes in figure.axes) == pictures
     assert titles(figure)[0] == "energy" and len(titles(figure)) >= 2
-    figure.canvas.draw()
-    assert np.asarray(figure.canvas.buffer_rgba())[..., :3].min() < 60
+    canvas: Any = figure.canvas
+    canvas.draw()
+    assert np.asarray(canvas.buffer_rgba())[..., :3].min() < 60
 
 
 @pytest.mark.parametrize("channels", [False, True])

@@ -1,5 +1,7 @@
 """`dope.segment`: every kind of array and every kind of knowledge in, labels that lie on the image out."""
 
+from typing import Any
+
 import dask.array
 import numpy as np
 import pytest
@@ -94,7 +96,7 @@ def test_arrays_that_lie_elsewhere_give_the_same_labels(wrap, tmp_path):
 def test_xarray_keeps_dimensions_and_coordinates():
     coordinates = {"y": np.arange(48) * 0.5, "x": np.arange(64) * 0.25 + 3, "band": ["r", "g", "b"], "day": 7}
     image = xarray.DataArray(IMAGE, dims=("y", "x", "band"), coords=coordinates, attrs={"units": "counts"})
-    labels = dope.segment(image, scribbles=xarray.DataArray(STROKES, dims=("y", "x"))).labels
+    labels: Any = dope.segment(image, scribbles=xarray.DataArray(STROKES, dims=("y", "x"))).labels
     assert labels.dims == ("y", "x") and labels.dtype == bool
     xarray.testing.assert_equal(labels.y, image.y)
     xarray.testing.assert_equal(labels.x, image.x)
@@ -167,7 +169,7 @@ def test_connected_keeps_what_hangs_together_with_a_stroke():
     plain, kept = (dope.segment(image, scribbles=STROKES, connected=c) for c in (False, True))
     assert plain.labels[40:46, 2:12].mean() > 0.9 and plain.exact
     assert not kept.labels[40:46, 2:12].any() and not kept.exact
-    assert kept.energy == kept.problem(kept.labels)
+    assert kept.problem is not None and kept.energy == kept.problem(kept.labels)
     assert kept.lower_bound <= plain.energy <= kept.energy
 
 
