@@ -134,7 +134,9 @@ def test_a_dry_run_computes_and_writes_nothing(photo):
 
 @IN_PHOTO
 def test_stopping_early_is_exit_code_3_with_a_mask():
-    result = run("segment", "photo.png", "--scribbles", "strokes.png", "-o", "mask.png", "--blocks", 16, "--seconds", 0)
+    result = run(
+        "segment", "photo.png", "--scribbles", "strokes.png", "-o", "mask.png", "--blocks", 16, "--seconds", 1e-9
+    )
     assert result.exit_code == 3, result.output
     assert read_image("mask.png").shape == TRUTH.shape
 
@@ -208,6 +210,12 @@ BAD = {
     "no memory": (["photo.png", "--scribbles", "strokes.png", "--memory", "1kB"], "of memory, and 1 kB are allowed"),
     "too many blocks": (["photo.png", "--scribbles", "strokes.png", "--blocks", "99999"], "blocks"),
     "no workers": (["photo.png", "--scribbles", "strokes.png", "--workers", "0"], "Threads"),
+    "no time": (["photo.png", "--scribbles", "strokes.png", "--seconds", "-1"], "--seconds is -1"),
+    "tolerance of another method": (
+        ["photo.png", "--scribbles", "strokes.png", "--tolerance", "1e-3", "--method", "paper"],
+        "--tolerance is for",
+    ),
+    "huge lam": (["photo.png", "--scribbles", "strokes.png", "--lam", "1e300"], "strokes take up to"),
     "bad rectangle": (["photo.png", "--rectangle", "5"], "--rectangle is '5'"),
     "bad spacing": (["photo.png", "--scribbles", "strokes.png", "--spacing", "a,b"], "--spacing is 'a,b'"),
 }
@@ -252,6 +260,15 @@ def test_outputs_are_checked_before_anything_is_computed(photo):
         assert result.exit_code == 2 and re.search(words, result.stderr), (arguments, result.output)
         assert not (photo / "m.png").exists()
     assert (photo / "there.png").read_bytes() == b"keep me"
+    for option in (
+        ["-o", "photo.png"],
+        ["-o", "m.png", "--overlay", "strokes.png"],
+        ["-o", "m.png", "--json", "photo.png"],
+    ):
+        before = {path.name: path.read_bytes() for path in photo.iterdir()}
+        result = run("segment", *strokes, *option, "--overwrite")
+        assert result.exit_code == 2 and "is read; expected another name" in result.stderr
+        assert {path.name: path.read_bytes() for path in photo.iterdir()} == before
     assert run("segment", *strokes, "-o", "there.png", "--overwrite").exit_code == 0
     assert read_image("there.png").shape == TRUTH.shape
 

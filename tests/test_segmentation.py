@@ -204,6 +204,13 @@ BAD = {
     "margin": ({"probability": TRUTH * 1.0, "margin": 0.1}, "margin is given without strokes"),
     "spacing": ({"scribbles": STROKES, "spacing": (1.0,)}, "spacing"),
     "kernel": ({"scribbles": STROKES, "kernel": 4}, "kernel is 4"),
+    "huge lam": ({"scribbles": STROKES, "lam": 1e100}, "strokes take up to"),
+    "no lam": ({"scribbles": STROKES, "lam": None}, "lam is None"),
+    "flat rectangle": ({"rectangle": (3, 5, 18, 25)}, "a start and a stop for each axis"),
+    "rectangle in words": ({"rectangle": "3:18,5:25"}, "a start and a stop for each axis"),
+    "model": ({"scribbles": STROKES, "model": 3}, "model is 3"),
+    "foreground outside": ({"scribbles": STROKES, "mask": STROKES != 1}, "no foreground stroke lies inside the mask"),
+    "background outside": ({"scribbles": STROKES, "mask": STROKES != 2}, "no background stroke lies inside the mask"),
 }
 
 
@@ -213,11 +220,39 @@ def test_bad_input_is_refused_in_words(arguments, words):
         dope.segment(IMAGE, **arguments)
 
 
+@pytest.mark.parametrize("known", ["scribbles", "rectangle", "probability"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64])
+def test_models_see_nothing_of_what_lies_outside_a_mask(known, dtype):
+    truth = disc((24, 30), 8)
+    image = picture(truth, channels=1)[..., 0].astype(dtype)
+    mask = np.random.default_rng(0).random(truth.shape) < 0.7
+    seeds = np.zeros(truth.shape, np.uint8)
+    seeds[10:14, 12:18], seeds[:2] = 1, 2
+    probability = np.where(truth, 0.7, 0.3)
+    said = {"scribbles": seeds, "rectangle": ((2, 22), (3, 27)), "probability": probability}
+    results = []
+    for rubbish in (0, 100, 255):
+        other, map_ = image.copy(), probability.copy()
+        other[~mask], map_[~mask] = rubbish, np.nan
+        value = map_ if known == "probability" else said[known]
+        results.append(dope.segment(other, mask=mask, **{known: value}))
+    assert {result.energy for result in results} == {results[0].energy}
+    assert all(np.array_equal(result.labels, results[0].labels) for result in results)
+
+
+def test_tiny_numbers_are_an_image_of_one_value():
+    grey = IMAGE[..., 0] / 255 * 5e-324
+    assert dope.segment(grey, scribbles=STROKES).labels[STROKES == 1].all()
+
+
 def test_strings_and_complex_images_are_refused():
     with pytest.raises(InputError, match="image has dtype"):
         dope.segment(IMAGE.astype(complex), scribbles=STROKES)
     with pytest.raises(InputError, match="image has dtype"):
         dope.segment(np.full(IMAGE.shape, "red"), scribbles=STROKES)
+    for image in ("photo.png", None, 3):
+        with pytest.raises(InputError, match=r"expected an array. dope.io.load"):
+            dope.segment(image, scribbles=STROKES)
 
 
 def test_a_result_shows_itself():

@@ -61,6 +61,8 @@ class Plan:
         """With the blocks given; or as few as fit into each worker's `memory`; or as `minimize` chooses."""
         if not shape or any(n < 1 for n in shape):
             raise InputError(f"shape is {shape}; expected the number of sites along each axis, at least 1.")
+        if pixel_bytes < 0:
+            raise InputError(f"pixel_bytes is {pixel_bytes}; expected 0 or more.")
         if workers < 1:
             raise InputError(f"workers is {workers}; expected at least 1.")
         plan = cls(shape, kernel, pixel_bytes, bits, 1, workers)

@@ -8,6 +8,8 @@ What is known may be strokes (their colours are learnt), a probability map, or u
 from __future__ import annotations
 
 import math
+import operator
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, Unpack
@@ -40,6 +42,8 @@ from dope.protocols import BlockSolver, Executor, Method, Step
 
 Box = tuple[slice, ...]
 
+# What a stroke may cost: float32 holds it, and float64 the sum of all.
+MOST_STRENGTH = 1e30
 # Rounds of re-estimation that follow a rectangle or a lasso, as inside it nothing is known at first.
 ROUNDS = 5
 
@@ -113,8 +117,9 @@ def segment(
     unary : array, optional
         What foreground costs over background at each site. Instead of colours.
     rectangle, lasso : optional
-        A box (a slice or a pair of places for each axis), or a polygon of (row, column) points, around the object:
-        everything outside is background. Colours are estimated again and again from what was found.
+        A box, ((start, stop), ...) for each axis, rows before columns and stop outside; or a polygon of (row, column)
+        points. They lie around the object: everything outside is background. Colours are estimated again and again
+        from what was found.
     mask : bool array, optional
         The region of interest. Sites outside are not part of the problem; their label is background.
     margin : float, optional
@@ -202,11 +207,13 @@ class _Known:
         """Whether unaries come from a model of the image's colours."""
         return self.probability is None and self.unary is None
 
-    def unary_at(self, where: Box) -> Reals:
+    def unary_at(self, where: Box, inside: Labels | None) -> Reals:
         """Of a box, from what is not colours."""
         given: Any = self.unary if self.unary is not None else self.probability
         part = np.asarray((given if hasattr(given, "shape") else np.asarray(given))[where])
-        return as_reals("unary", part) if self.unary is not None else probability_unary(part)
+        if self.unary is not None:
+            return as_reals("unary", part)
+        return probability_unary(part if inside is None else np.where(inside, part, part.dtype.type(0)))
 
     def sites(self, image: Any, channel_axis: int | None) -> tuple[int, ...]:
         """The shape of what is to be labelled."""
@@ -215,7 +222,7 @@ class _Known:
             if array is not None:
                 return tuple(np.shape(array))
         shape = tuple(np.shape(image))
-        dimensions = 2 if self.lasso is not None else len(self.rectangle)
+        dimensions = 2 if self.lasso is not None else len(_pairs(self.rectangle))
         if len(shape) == dimensions:
             return shape
         axis = -1 if channel_axis is None else channel_axis
@@ -239,7 +246,13 @@ class _Known:
 
 
 def _pairs(rectangle: Sequence[slice] | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    return [(side.start, side.stop) if isinstance(side, slice) else (side[0], side[1]) for side in rectangle]
+    try:
+        sides = [(side.start, side.stop) if isinstance(side, slice) else tuple(side) for side in rectangle]
+        return [(operator.index(start), operator.index(stop)) for start, stop in sides]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"rectangle is {rectangle!r}; expected a start and a stop for each axis, such as ((10, 200), (30, 400))."
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +266,10 @@ class _Pixels:
     def of(cls, image: Any, shape: tuple[int, ...], channel_axis: int | None) -> _Pixels:
         array = image if hasattr(image, "shape") and hasattr(image, "dtype") else np.asarray(image)
         found = tuple(array.shape)
+        if not found or isinstance(image, (str, bytes, os.PathLike)):
+            raise InputError(
+                f"image is a {type(image).__name__}; expected an array. dope.io.load(path).pixels reads one."
+            )
         if channel_axis is None and found == shape:
             return cls(array, None)
         axis = -1 if channel_axis is None else channel_axis
@@ -344,8 +361,8 @@ def _checked_lam(lam: object) -> float | None:
         if lam == "auto":
             return None
         raise InputError(f'lam is {lam!r}; expected a number of 0 or more, or "auto".')
-    number = as_reals("lam", lam)  # type: ignore[arg-type]
-    if number.ndim or not (math.isfinite(number) and number >= 0):
+    number = np.asarray(lam)
+    if isinstance(lam, bool) or number.ndim or number.dtype.kind not in "fiu" or not 0 <= number < math.inf:
         raise InputError(f'lam is {lam!r}; expected a number of 0 or more, or "auto".')
     return float(number)
 
@@ -407,23 +424,26 @@ class _Stated:
             given_model=said.get("model"),
             rounds=_checked_rounds(said.get("rounds"), estimated=known.outlined, learnt=known.learnt),
             connected=bool(said.get("connected", False)) and drawn is not None,
-        )
+        )._checked()
+
+    def _checked(self) -> _Stated:
+        if self.given_model is not None and not hasattr(self.given_model, "unary"):
+            raise InputError(f"model is {self.given_model!r}; expected an object with unary(image, seeds), or None.")
+        if self.inside is not None and self.seeds is not None and self.known.learnt and not self.known.outlined:
+            for label, name in ((FOREGROUND, "foreground"), (BACKGROUND, "background")):
+                if not (self.seeds == label).any():
+                    raise InputError(
+                        f"no {name} stroke lies inside the mask; expected at least one of each kind there."
+                    )
+        return self
 
     def unary(self) -> Reals:
         if not self.known.learnt:
-            return self.known.unary_at(self.cut.where)
+            return self.known.unary_at(self.cut.where, self.inside)
         assert self.seeds is not None
         if not (self.seeds == FOREGROUND).any():  # a rectangle: for a start, all that may be foreground is
             return self.reestimated(self.seeds != BACKGROUND)
-        return self.model.unary(self.learnable, self.seeds)
-
-    @property
-    def learnable(self) -> npt.NDArray[Any]:
-        """The features, without what may lie outside the region."""
-        if self.inside is None or self.features.dtype.kind != "f":
-            return self.features
-        more = (1,) * (self.features.ndim - self.inside.ndim)
-        return np.where(self.inside.reshape(self.inside.shape + more), self.features, self.features.dtype.type(0))
+        return self._spread(self.model.unary(self._part(self.features), self._part(self.seeds)))
 
     @property
     def model(self) -> Model:
@@ -432,7 +452,20 @@ class _Stated:
 
     def reestimated(self, labels: Labels) -> Reals:
         assert self.seeds is not None
-        return reestimated(self.model, self.learnable, seeds=self.seeds, labels=labels)
+        pixels, seeds = self._part(self.features), self._part(self.seeds)
+        return self._spread(reestimated(self.model, pixels, seeds=seeds, labels=self._part(labels)))
+
+    def _part(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What models see: the sites of the region, one after another; where there is none, all as they lie."""
+        return array if self.inside is None else array[self.inside]
+
+    def _spread(self, unary: Reals) -> Reals:
+        """What models found, at its sites."""
+        if self.inside is None:
+            return unary
+        whole = np.zeros(self.inside.shape, dtype=unary.dtype)
+        whole[self.inside] = unary
+        return whole
 
     def kept(self, labels: Labels) -> Labels:
         """The labels, or what of them hangs together with strokes, if that is asked for."""
@@ -464,6 +497,8 @@ class _Stated:
             return plain
         # More than a site can gain by any label: its own price, and all its pairs.
         strength = 1.0 + plain.pairs.strength + float(np.abs(plain.unary).max())
+        if strength > MOST_STRENGTH:
+            raise InputError(f"lam or the unaries add up to {strength:.3g}; strokes take up to {MOST_STRENGTH:g}.")
         # Strokes that are kept, as all are, cost nothing: energies and gaps are those of the other sites.
         constant = strength * np.count_nonzero(self.seeds == FOREGROUND)
         return replace(plain, unary=seed_unary(plain.unary, self.seeds, strength), constant=constant)

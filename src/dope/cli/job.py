@@ -50,6 +50,13 @@ class Job:
     def __post_init__(self) -> None:
         if self.scribbles is None and self.probability is None and self.rectangle is None:
             raise InputError("nothing is known about the image; pass --scribbles, --probability or --rectangle.")
+        if self.tolerance and self.method not in (None, MethodName.EXACT):
+            raise InputError(f"--tolerance is for --method exact; {self.method} has none. Leave one of them out.")
+
+    @property
+    def files(self) -> list[str]:
+        """What is read."""
+        return [file for file in (self.image, self.scribbles, self.probability, self.mask) if file is not None]
 
     def chosen_method(self) -> Method | None:
         if self.tolerance and self.method in (None, MethodName.EXACT):
@@ -142,7 +149,7 @@ def box_from(text: str) -> list[tuple[int, int]]:
         sides = [part.split(":") for part in text.split(",")]
         return [(int(low), int(high)) for low, high in sides]
     except ValueError:
-        raise InputError(f"--rectangle is {text!r}; expected first:last of each axis, such as 10:200,30:400.") from None
+        raise InputError(f"--rectangle is {text!r}; expected start:stop of each axis, such as 10:200,30:400.") from None
 
 
 def _without_alpha(image: Image) -> Any:

@@ -21,7 +21,7 @@ from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, exit_codes
 from dope.cli.job import Inputs, Job
 from dope.cli.methods import MethodName, ModelName
 from dope.cli.progress import Counted, at_work
-from dope.cli.tables import bound_in_words, print_rows
+from dope.cli.tables import bound_in_words, duration, print_rows
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io import check_writable, describe, save_labels, write_image, write_text
@@ -44,7 +44,7 @@ def segment(
     probability: Annotated[str | None, typer.Option(help="Map of the probability of foreground, 0 to 1.")] = None,
     mask: Annotated[str | None, typer.Option(help="Region of interest: sites that are 0 in it are left out.")] = None,
     rectangle: Annotated[
-        str | None, typer.Option(help="Box around the object, as first:last of each axis: 10:200,30:400.")
+        str | None, typer.Option(help="Box around the object, start:stop of rows and columns: 10:200,30:400.")
     ] = None,
     margin: Annotated[
         float | None, typer.Option(help="Look only at the strokes' bounding box, larger by this fraction.")
@@ -100,11 +100,13 @@ def segment(
             connected=connected, blocks=blocks, overlap=overlap, method=method, tolerance=tolerance, workers=workers,
             memory=memory,
         )  # fmt: skip
+        if seconds is not None and not seconds > 0:
+            raise InputError(f"--seconds is {seconds}; expected a number above 0.")
         outputs = Outputs(output, json_, report, overlay_, overwrite, save_on_cancel)
         if dry_run:
             _print_plan(job)
         else:
-            outputs.check()
+            outputs.check(job)
             raise typer.Exit(_run(job, outputs, seconds))
 
 
@@ -119,7 +121,7 @@ class Outputs:
     overwrite: bool
     save_on_cancel: bool
 
-    def check(self) -> None:
+    def check(self, job: Job) -> None:
         """Everything that can be known before there is something to write."""
         if self.mask is None:
             raise InputError("no output is named; say where the mask goes, such as -o mask.png")
@@ -129,6 +131,10 @@ class Outputs:
         named = [name for name in (self.mask, self.json, self.report, self.overlay) if name is not None]
         if len(set(named)) < len(named):
             raise InputError(f"the same file is named for two outputs: {' '.join(named)}")
+        for path in map(Path, named):
+            for read in map(Path, job.files):
+                if path.exists() and read.exists() and path.samefile(read):
+                    raise InputError(f"{path} is read; expected another name for what is written.")
         for other in (self.json, self.report, self.overlay):
             if other is not None:
                 check_target(Path(other), self.overwrite)
@@ -140,6 +146,11 @@ class _Outcome:
     inputs: Inputs
     result: Result
     seconds: float
+    late: bool
+
+    @property
+    def stopped(self) -> str:
+        return "time limit" if self.late and self.result.stopped == "cancelled" else self.result.stopped
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -147,11 +158,11 @@ class _Outcome:
         return {
             "energy": result.energy,
             "lower_bound": result.lower_bound,
-            "gap": result.gap,
+            "gap": 0.0 if result.exact else result.gap,  # of the energy that was solved; rounding is told beside it
             "exact": result.exact,
             "rounding_error": result.rounding_error,
             "proved": result.proved,
-            "stopped": result.stopped,
+            "stopped": self.stopped,
             "rounds": len(result.trace),
             "blocks": len(result.partition.blocks),
             "foreground": float(np.asarray(result.labels).mean()),
@@ -165,7 +176,15 @@ class _Outcome:
         energy, result = self.result.problem, self.result
         assert energy is not None
         pairs: Any = energy.pairs
-        chosen = {"blocks": len(result.partition.blocks), "beta": pairs.beta, "spacing": self.inputs.spacing}
+        spacing = self.inputs.spacing
+        size = np.ones(len(energy.shape)) if spacing is None else np.array(spacing)
+        chosen = {
+            "lam": float(pairs.factors[0] * np.linalg.norm(pairs.offsets[0] * size)),
+            "beta": pairs.beta,
+            "blocks": len(result.partition.blocks),
+            "spacing": spacing,
+            "workers": Threads(self.job.workers).workers,
+        }
         return {**self.job.to_json(), **chosen}
 
     @property
@@ -204,7 +223,7 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
                 executor=Counted(Threads(job.workers), show.done),
                 watch=watch,
             )
-        outcome = _Outcome(job, inputs, result, time.perf_counter() - begun)
+        outcome = _Outcome(job, inputs, result, time.perf_counter() - begun, late)
         if cancel.asked and not outputs.save_on_cancel:
             print("dope: cancelled, nothing was written; --save-on-cancel writes the best mask so far", file=sys.stderr)
             return CANCELLED
@@ -292,7 +311,7 @@ def _rows(outcome: _Outcome, outputs: Outputs) -> dict[str, str]:
     rows = {
         "sites": f"{labels.size:,} ({' x '.join(map(str, labels.shape))})",
         "blocks": str(len(result.partition.blocks)),
-        "rounds": f"{len(result.trace)}, stopped: {result.stopped}",
+        "rounds": f"{len(result.trace)}, stopped: {outcome.stopped}",
         "energy": f"{result.energy:,.1f}",
         "lower bound": bound_in_words(result),
         "foreground": f"{labels.mean():.2%}",
@@ -331,5 +350,5 @@ def plan_rows(plan: Plan) -> dict[str, str]:
         "memory, all in one process": as_text(plan.bytes),
         "memory of a block at work": as_text(plan.block_bytes),
         "bytes per round": f"{as_text(plan.round_bytes)} ({plan.coupled_sites:,} sites near seams)",
-        "seconds, estimated": f"about {plan.seconds():.2g} with {plan.workers} workers",
+        "time, estimated": f"about {duration(plan.seconds())} with {plan.workers} workers",
     }

@@ -21,5 +21,20 @@ def bound_in_words(result: Result) -> str:
     if result.lower_bound is None or result.gap is None:
         return "-"
     if result.exact:
-        return f"{result.lower_bound:,.1f}, exact"
+        rounding = f", but for costs rounded by up to {result.rounding_error:.2g}" if result.rounding_error else ""
+        return f"{result.lower_bound:,.1f}, exact{rounding}"
     return f"{result.lower_bound:,.1f}, at most {100 * result.gap / (abs(result.energy) or 1.0):.2g} % below the energy"
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(0.5), duration(200), duration(1e5), duration(1e9)
+    ('1 s', '3 min', '28 h', '11,574 days')
+    """
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    for size, unit, most in ((60, "min", 100), (3600, "h", 72)):
+        if seconds < most * size:
+            return f"{round(seconds / size)} {unit}"
+    return f"{round(seconds / 86400):,} days"

@@ -76,7 +76,7 @@ def check_target(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise InputError(f"{path}: a folder; name a file to write")
     if path.exists() and not overwrite:
-        raise InputError(f"{path}: there already; choose another name or ask for it to be replaced")
+        raise InputError(f"{path}: there already; choose another name, or ask for it to be replaced (overwrite)")
     check_folder(path)
 
 

@@ -34,7 +34,7 @@ def check_target(path: Path, overwrite: bool) -> None:
         check_inside(path, store)
         _image_of(path)
     if (path.exists() or path.is_symlink()) and not overwrite:
-        raise InputError(f"{path}: there already; choose another name or ask for it to be replaced")
+        raise InputError(f"{path}: there already; choose another name, or ask for it to be replaced (overwrite)")
     if path.exists() and (path.is_symlink() or not path.is_dir() or find_node(path) is None):
         raise InputError(f"{path}: there already, and no Zarr array or group; it is not replaced. Choose another name")
     # What is missing of a new label's place is one folder at most, `labels`.

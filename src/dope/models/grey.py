@@ -97,7 +97,7 @@ class _Scale:
         return cls(float(low), float(high), bins)
 
     def bin(self, values: NDArray[Any]) -> NDArray[np.intp]:
-        if self.low == self.high:
+        if not self.high / 2 - self.low / 2 > np.finfo(np.float64).tiny:  # one value, or none apart that divide well
             return np.zeros(len(values), dtype=np.intp)
         # Halves first: high - low of the largest numbers is infinite.
         inside = np.clip(values.astype(np.float64), self.low, self.high)
