@@ -429,7 +429,7 @@ class _Stated:
     def _checked(self) -> _Stated:
         if self.given_model is not None and not hasattr(self.given_model, "unary"):
             raise InputError(f"model is {self.given_model!r}; expected an object with unary(image, seeds), or None.")
-        if self.inside is not None and self.seeds is not None and self.known.learnt and not self.known.outlined:
+        if self.seeds is not None and self.known.learnt and not self.known.outlined:
             for label, name in ((FOREGROUND, "foreground"), (BACKGROUND, "background")):
                 if not (self.seeds == label).any():
                     raise InputError(
