@@ -47,7 +47,7 @@ demo: $(VENV)/.with-report ## segment the packaged photo and write pictures into
 test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further test images, if there is one
 	$(BIN)/python -m pytest -n auto
 
-slow: $(VENV)/.with-dev ## run the tests that take longer: guides of docs/ at real size, interrupts of the demonstration
+slow: $(VENV)/.with-dev ## run the tests that take longer: the guide to MRI, interrupts of the demonstration
 	$(BIN)/python -m pytest -m slow
 
 soak: $(VENV)/.with-test ## run the tests that look for rare failures for minutes
