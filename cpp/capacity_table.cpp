@@ -87,12 +87,15 @@ std::optional<CapacityTable> CapacityTable::of(const GridWeights& weights, const
     if (!furthest) return {};
 
     std::vector<double> factors;
-    for (const auto& use : layout.used) factors.push_back(weights.factors()[use.offset]);
+    for (const auto& use : layout.used) {
+        const double factor = weights.factors()[use.offset];
+        // Those that are refused, NaN among them, are left to who can say so.
+        if (!(factor >= 0.0 && factor * scale <= static_cast<double>(most))) return {};
+        factors.push_back(factor);
+    }
     std::sort(factors.begin(), factors.end());
     factors.erase(std::unique(factors.begin(), factors.end()), factors.end());
     const double greatest = factors.back() * scale;
-    // Those that are refused are left to who can say so.
-    if (!(factors.front() >= 0.0 && greatest <= static_cast<double>(most))) return {};
 
     // Behind exp(-beta d) * greatest = 1/4 all capacities are 0.
     const double far = std::log(std::max(1.0, 4.0 * greatest)) / features->beta;

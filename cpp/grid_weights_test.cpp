@@ -140,6 +140,11 @@ void test_capacity_table(std::mt19937& random, const Point& shape,
     constexpr std::int64_t kMost = 16383;
     CHECK(!CapacityTable::of(weights, layout, kScale, 999, 1 << 20));  // 1000 are refused elsewhere
     CHECK(!CapacityTable::of(weights, layout, kScale, kMost, 1));      // larger than it is worth
+    std::vector<double> with_nan = factors;
+    with_nan.back() = std::numeric_limits<double>::quiet_NaN();
+    const GridWeights bad(shape, offsets, with_nan, features, {}, {});
+    const bool used = GridLayout(shape, {offsets.back()}).used.size() > 0;
+    CHECK(!used || !CapacityTable::of(bad, layout, kScale, kMost, 1 << 20));
     auto table = CapacityTable::of(weights, layout, kScale, kMost, 1 << 20);
     CHECK(table.has_value());
 
