@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import nibabel
 import numpy as np
 import pytest
+import zarr
 from typer.testing import CliRunner
 
 import dope
@@ -216,6 +218,7 @@ BAD = {
         "--tolerance is for",
     ),
     "huge lam": (["photo.png", "--scribbles", "strokes.png", "--lam", "1e300"], "strokes take up to"),
+    "a volume as a picture": (["t1.nii.gz", "--probability", "wm.nii.gz"], "PNG has 2 axes"),
     "bad rectangle": (["photo.png", "--rectangle", "5"], "--rectangle is '5'"),
     "bad spacing": (["photo.png", "--scribbles", "strokes.png", "--spacing", "a,b"], "--spacing is 'a,b'"),
 }
@@ -237,6 +240,7 @@ def test_bad_input_is_one_line_and_exit_code_2(photo, arguments, words):
     result = CliRunner().invoke(cli.app, ["segment", *arguments, "-o", "out.png"])
     assert result.exit_code == 2, result.output
     assert time.perf_counter() - begun < 20
+    assert "energy" not in result.stderr  # nothing was computed
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("dope: ") and re.search(words, lines[0]), result.stderr
     assert not (photo / "out.png").exists()
@@ -278,6 +282,32 @@ def test_a_read_only_folder_is_refused(photo):
     (photo / "locked").mkdir(mode=0o500)
     result = run("segment", "photo.png", "--scribbles", "strokes.png", "-o", "locked/mask.png")
     assert result.exit_code == 2
+
+
+@IN_PHOTO
+def test_without_neighbours_lam_is_as_it_was_given():
+    arguments = ["segment", "photo.png", "--probability", "probability.png", "-o", "m.png", "--json", "m.json"]
+    assert run(*arguments, "--kernel", 1, "--lam", 2).exit_code == 0
+    assert json.loads(Path("m.json").read_text())["settings"]["lam"] == 2
+    assert run(*arguments, "--overwrite").exit_code == 0
+    assert json.loads(Path("m.json").read_text())["settings"]["lam"] > 0
+
+
+def test_labels_are_added_to_an_ome_zarr_image(tmp_path):
+    image = tmp_path / "image.ome.zarr"
+    group = zarr.open_group(str(image), mode="w", zarr_format=2)
+    group.create_array("0", data=IMAGE[..., 0])
+    axes = [{"name": name, "type": "space"} for name in "yx"]
+    scale = {"type": "scale", "scale": [0.5, 0.25]}
+    level = {"path": "0", "coordinateTransformations": [scale]}
+    group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": [level]}]
+    write_image(tmp_path / "strokes.png", STROKES)
+    target = image / "labels" / "disc"
+    result = run("segment", image, "--scribbles", tmp_path / "strokes.png", "-o", target)
+    assert result.exit_code == 0, result.output
+    found = load(target)
+    assert found.spacing == (0.5, 0.25) and np.mean((np.asarray(found.pixels) > 0) != TRUTH) < 0.03
+    assert zarr.open_group(str(image / "labels"), mode="r").attrs["labels"] == ["disc"]
 
 
 def test_help_of_every_command():

@@ -32,7 +32,7 @@ def refused(words, call, *args, **settings):
 def test_labels_come_back_as_they_were(tmp_path, suffix, labels):
     path = tmp_path / f"labels{suffix}"
     if suffix == ".png" and labels.ndim == 3:
-        refused("two axes", save_labels, path, labels)
+        refused("PNG has 2 axes", save_labels, path, labels)
         return
     save_labels(path, labels)
     image = load(path)

@@ -204,6 +204,11 @@ BAD = {
     "margin": ({"probability": TRUTH * 1.0, "margin": 0.1}, "margin is given without strokes"),
     "spacing": ({"scribbles": STROKES, "spacing": (1.0,)}, "spacing"),
     "kernel": ({"scribbles": STROKES, "kernel": 4}, "kernel is 4"),
+    "margin in words": ({"scribbles": STROKES, "margin": "wide"}, "margin is 'wide'"),
+    "mask apart from the strokes": (
+        {"scribbles": STROKES, "mask": np.arange(48)[:, None] + np.zeros(64) > 40, "margin": 0.1},
+        "lie apart",
+    ),
     "huge lam": ({"scribbles": STROKES, "lam": 1e100}, "strokes take up to"),
     "no lam": ({"scribbles": STROKES, "lam": None}, "lam is None"),
     "flat rectangle": ({"rectangle": (3, 5, 18, 25)}, "a start and a stop for each axis"),

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dope import _core
 from dope.api import automatic_blocks, minimize
-from dope.arrays import Sites
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Serial
@@ -66,42 +65,36 @@ class Plan:
         if workers < 1:
             raise InputError(f"workers is {workers}; expected at least 1.")
         plan = cls(shape, kernel, pixel_bytes, bits, 1, workers)
-        if blocks is not None:
-            return cls(shape, kernel, pixel_bytes, bits, math.prod(layout_of(shape, blocks)), workers)
-        return cls(shape, kernel, pixel_bytes, bits, plan._blocks(memory), workers)
+        number = plan._blocks(memory) if blocks is None else math.prod(layout_of(shape, blocks))
+        return replace(plan, blocks=number)
 
     def _blocks(self, memory: int | None) -> int:
         if memory is None:
-            pairs = GridPairs(self.shape, self.offsets, np.ones(len(self.offsets)), np.ones((len(self.offsets), 2)))
-            return automatic_blocks(pairs, Exact())
+            return automatic_blocks(self.grid, Exact())
         number, most = 1, math.prod(1 << (n.bit_length() - 1) for n in self.shape)
-        while self._with(number).block_bytes > SHARE_FOR_BLOCKS * memory or number < self.workers:
+        while replace(self, blocks=number).block_bytes > SHARE_FOR_BLOCKS * memory or number < self.workers:
             number *= 2
             if number > most:
                 raise InputError(f"no block fits into {memory} bytes, however small; expected more memory.")
         return number
 
-    def _with(self, blocks: int) -> Plan:
-        return Plan(self.shape, self.kernel, self.pixel_bytes, self.bits, blocks, self.workers)
-
     @property
-    def offsets(self) -> Sites:
-        return half_offsets(self.kernel, len(self.shape))
+    def grid(self) -> GridPairs:
+        """The pairs; what they weigh does not matter here."""
+        offsets = half_offsets(self.kernel, len(self.shape))
+        return GridPairs(self.shape, offsets, np.ones(len(offsets)), np.ones((len(offsets), 2)))
 
     @property
     def sites(self) -> int:
-        return math.prod(self.shape)
+        return self.grid.sites
 
     @property
     def neighbors(self) -> int:
-        return 2 * len(self.offsets)
+        return self.grid.degree
 
     @property
     def pairs(self) -> int:
-        room = [
-            [max(0, n - abs(o)) for n, o in zip(self.shape, offset, strict=True)] for offset in self.offsets.tolist()
-        ]
-        return sum(math.prod(row) for row in room)
+        return self.grid.number
 
     @property
     def layout(self) -> tuple[int, ...]:
@@ -126,9 +119,9 @@ class Plan:
     def _bytes(self, shape: tuple[int, ...]) -> int:
         """Cut up until the core counts it: it has 2^31 places at most."""
         sites = math.prod(shape)
-        offsets = self.offsets[np.all(np.abs(self.offsets) < np.array(shape), axis=1)]
+        grid = replace(self.grid, shape=shape)
         try:
-            network = _core.GridFlow.bytes_needed(shape, offsets, self.bits)
+            network = _core.GridFlow.bytes_needed(shape, grid.offsets[grid.fits], self.bits)
         except ValueError:
             longest = max(range(len(shape)), key=lambda axis: shape[axis])
             half = tuple(-(-n // 2) if axis == longest else n for axis, n in enumerate(shape))
@@ -138,8 +131,7 @@ class Plan:
     @property
     def coupled_sites(self) -> int:
         """The sites that have neighbours in other blocks."""
-        reach = np.abs(self.offsets).max(axis=0, initial=0).tolist()
-        alone = [_inner(n, k, r) for n, k, r in zip(self.shape, self.layout, reach, strict=True)]
+        alone = [_inner(n, k, r) for n, k, r in zip(self.shape, self.layout, self.grid.reach, strict=True)]
         return self.sites - math.prod(alone)
 
     @property
@@ -166,14 +158,10 @@ class Plan:
 
 def _inner(length: int, pieces: int, reach: int) -> int:
     """How many places along an axis are so far inside their piece that no step leads out of it into another."""
-    edges = [i * length // pieces for i in range(pieces + 1)] if pieces <= 1 << 16 else None
-    if edges is None:  # so many that all have about the same length
-        return pieces * max(0, length // pieces - 2 * reach)
-    total = 0
-    for k in range(pieces):
-        taken = reach * ((k > 0) + (k < pieces - 1))
-        total += max(0, edges[k + 1] - edges[k] - taken)
-    return total
+    sizes = np.diff(np.arange(pieces + 1) * length // pieces)
+    sizes[1:] -= reach
+    sizes[:-1] -= reach
+    return int(np.maximum(sizes, 0).sum())
 
 
 def _calibration_sides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -25,7 +25,6 @@ from dope.cli.tables import bound_in_words, duration, print_rows
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io import check_writable, describe, save_labels, write_image, write_text
-from dope.io.files import check_target
 from dope.memory import as_bytes, as_text, peak_bytes
 from dope.planning import Plan
 from dope.protocols import Step
@@ -137,7 +136,14 @@ class Outputs:
                     raise InputError(f"{path} is read; expected another name for what is written.")
         for other in (self.json, self.report, self.overlay):
             if other is not None:
-                check_target(Path(other), self.overwrite)
+                check_writable(other, overwrite=self.overwrite, any_suffix=True)
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """What can be known when the image has been opened."""
+        assert self.mask is not None
+        check_writable(self.mask, overwrite=self.overwrite, shape=shape)
+        if self.overlay is not None and len(shape) not in (2, 3):
+            raise InputError(f"--overlay of {len(shape)} dimensions; expected an image or a volume. Leave it out.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +185,9 @@ class _Outcome:
         spacing = self.inputs.spacing
         size = np.ones(len(energy.shape)) if spacing is None else np.array(spacing)
         chosen = {
-            "lam": float(pairs.factors[0] * np.linalg.norm(pairs.offsets[0] * size)),
+            "lam": self.job.lam
+            if self.job.lam is not None
+            else pairs.factors[0] * np.linalg.norm(pairs.offsets[0] * size),
             "beta": pairs.beta,
             "blocks": len(result.partition.blocks),
             "spacing": spacing,
@@ -204,6 +212,7 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
     with Cancel() as cancel:
         with at_work(console, f"reading {job.image}"):
             inputs = Inputs.of(job, budget)
+            outputs.check_shape(inputs.image.shape)
         late = False
         with at_work(console, "minimizing") as show:
 
@@ -252,8 +261,6 @@ def _picture(inputs: Inputs, labels: Any) -> Any:
     if labels.ndim == 3:
         channels = len(inputs.pixels.shape) > 3
         return slices(inputs.pixels, labels, inputs.seeds, spacing=inputs.spacing, channels=channels)
-    if labels.ndim != 2:
-        raise InputError(f"--overlay of {labels.ndim} dimensions; expected an image or a volume")
     return overlay(inputs.pixels, labels, inputs.seeds)
 
 

@@ -40,6 +40,7 @@ class Format:
     describe: Callable[[Path], Description]
     save: Callable[[Path, Labels, Image | None], None] | None
     extra: str | None = None
+    axes: int | None = None  # that labels must have, where not any number will do
     check_target: Callable[[Path, bool], None] = check_target
 
 
@@ -48,7 +49,7 @@ _TIFF = Format("TIFF", tiff.load, tiff.describe, tiff.save, "tiff")
 _NIFTI = Format("NIfTI", nifti.load, nifti.describe, nifti.save, "nifti")
 
 FORMATS: dict[str, Format] = {
-    ".png": Format("PNG", images.load, images.describe, images.save),
+    ".png": Format("PNG", images.load, images.describe, images.save, axes=2),
     ".jpg": _JPEG,
     ".jpeg": _JPEG,
     ".tif": _TIFF,
@@ -58,7 +59,12 @@ FORMATS: dict[str, Format] = {
     ".nii": _NIFTI,
     ".nii.gz": _NIFTI,
     ".zarr": Format(
-        "Zarr", ome_zarr.load, ome_zarr.describe, ome_zarr_labels.save, "zarr", ome_zarr_labels.check_target
+        "Zarr",
+        ome_zarr.load,
+        ome_zarr.describe,
+        ome_zarr_labels.save,
+        "zarr",
+        check_target=ome_zarr_labels.check_target,
     ),
 }
 
@@ -127,9 +133,9 @@ def save_labels(path: Name, labels: npt.ArrayLike, *, like: Image | None = None,
     InputError
         Nothing was written: see `check_writable`; or the labels do not fit the image, or the disk is full.
     """
-    check_writable(path, overwrite=overwrite)
-    target, format_ = _format_of(path)
     values = as_labels(labels, np.shape(labels))
+    check_writable(path, overwrite=overwrite, shape=values.shape)
+    target, format_ = _format_of(path)
     if not values.size or not values.ndim:
         raise InputError(f"{target}: there are no labels to write; they are shaped {values.shape}")
     if like is not None:
@@ -138,15 +144,18 @@ def save_labels(path: Name, labels: npt.ArrayLike, *, like: Image | None = None,
         format_.save(target, values, like)
 
 
-def check_writable(path: Name, *, overwrite: bool = False, any_suffix: bool = False) -> None:
-    """Refuse, before anything is computed, a path that labels could not be written to.
+def check_writable(
+    path: Name, *, overwrite: bool = False, any_suffix: bool = False, shape: tuple[int, ...] | None = None
+) -> None:
+    """Refuse, before anything is computed, a path that labels, of this shape, could not be written to.
 
     With `any_suffix` the file is to hold something else, such as a report, and only its place is looked at.
 
     Raises
     ------
     InputError
-        No known suffix, no such folder or none that can be written to, or there already without `overwrite`.
+        No known suffix, no such folder or none that can be written to, there already without `overwrite`, or a format
+        that cannot hold labels of this shape.
     MissingExtraError
         The package that writes it is not installed.
     """
@@ -156,6 +165,11 @@ def check_writable(path: Name, *, overwrite: bool = False, any_suffix: bool = Fa
     target, format_ = _format_of(path)
     if format_.save is None:
         raise InputError(f"{target}: {format_.name} alters labels; end it in .png")
+    if shape is not None and format_.axes is not None and len(shape) != format_.axes:
+        raise InputError(
+            f"{target}: cannot hold labels shaped {shape}; {format_.name} has {format_.axes} axes. "
+            f"Write .tif or .nii.gz"
+        )
     if npz.SEPARATOR in target.name:
         raise InputError(f"{target}: a file is written whole; leave out {npz.SEPARATOR} and what follows")
     if format_.extra:

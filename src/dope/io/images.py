@@ -125,10 +125,6 @@ def describe(path: Path) -> content.Description:
 
 def save(path: Path, labels: Labels, like: content.Image | None) -> None:  # noqa: ARG001  nothing of an image is kept
     """Write labels as a picture of 0 and 255."""
-    if labels.ndim != 2:
-        raise InputError(
-            f"{path}: cannot hold labels shaped {labels.shape}; a picture has two axes. Write .tif or .nii.gz"
-        )
     write_image(path, labels)
 
 

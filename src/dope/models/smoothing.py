@@ -48,7 +48,12 @@ def kernel_lam(
 
 
 def automatic_lam(
-    unary: ArrayLike, kernel: Kernel = 3, *, spacing: Sequence[float] | None = None, smoothing: float = 20.0
+    unary: ArrayLike,
+    kernel: Kernel = 3,
+    *,
+    dimensions: int | None = None,
+    spacing: Sequence[float] | None = None,
+    smoothing: float = 20.0,
 ) -> float:
     """A lam for contrast-sensitive pairs that fits these unaries, this kernel and this spacing.
 
@@ -69,6 +74,8 @@ def automatic_lam(
         As a model gives it, before seeds are put in: their strength is no measure of anything.
     kernel : int or list of half-offsets
         As in `Energy.grid`.
+    dimensions : int, optional
+        Of the sites, where the unary is a list of some of them.
     spacing : sequence of float, optional
         Size of a site along each axis, as in `Energy.grid`.
     smoothing : float
@@ -93,4 +100,4 @@ def automatic_lam(
         raise InputError(f"smoothing is {smoothing}; expected 0 or a positive number, such as 20")
     check_finite("unary", prices)
     scale = sum(float(np.abs(prices[box]).sum(dtype=np.float64)) for box in strips(prices.shape)) / prices.size
-    return kernel_lam(kernel, prices.ndim, total=smoothing * scale, spacing=spacing)
+    return kernel_lam(kernel, dimensions or prices.ndim, total=smoothing * scale, spacing=spacing)

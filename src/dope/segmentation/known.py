@@ -1,0 +1,96 @@
+"""What a caller knows about an image: strokes, a probability, a unary, an outline."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import Labels, Reals, as_reals
+from dope.errors import InputError
+from dope.models import probability_unary, seeds_from_lasso, seeds_from_rectangle
+from dope.models.seeds import checked_seeds
+from dope.segmentation.cut import Box
+
+Seeds = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What the caller knows about the image."""
+
+    scribbles: npt.ArrayLike | None
+    probability: npt.ArrayLike | None
+    unary: npt.ArrayLike | None
+    rectangle: Any
+    lasso: npt.ArrayLike | None
+
+    def __post_init__(self) -> None:
+        sources = {"probability": self.probability, "unary": self.unary, "rectangle": self.rectangle}
+        given = [name for name, value in {**sources, "lasso": self.lasso}.items() if value is not None]
+        if len(given) > 1:
+            raise InputError(f"{' and '.join(given)} are given; expected one of them, with or without scribbles.")
+        if not given and self.scribbles is None:
+            raise InputError(
+                "nothing is known about the image; pass scribbles, a probability, a unary, a rectangle or a lasso."
+            )
+
+    @property
+    def outlined(self) -> bool:
+        return self.rectangle is not None or self.lasso is not None
+
+    @property
+    def learnt(self) -> bool:
+        """Whether unaries come from a model of the image's colours."""
+        return self.probability is None and self.unary is None
+
+    def unary_at(self, where: Box, inside: Labels | None) -> Reals:
+        """Of a box, from what is not colours."""
+        given: Any = self.unary if self.unary is not None else self.probability
+        part = np.asarray((given if hasattr(given, "shape") else np.asarray(given))[where])
+        if self.unary is not None:
+            return as_reals("unary", part)
+        return probability_unary(part if inside is None else np.where(inside, part, part.dtype.type(0)))
+
+    def sites(self, image: Any, channel_axis: int | None) -> tuple[int, ...]:
+        """The shape of what is to be labelled."""
+        for name in ("scribbles", "probability", "unary"):
+            array = getattr(self, name)
+            if array is not None:
+                return tuple(np.shape(array))
+        shape = tuple(np.shape(image))
+        dimensions = 2 if self.lasso is not None else len(_pairs(self.rectangle))
+        if len(shape) == dimensions:
+            return shape
+        axis = -1 if channel_axis is None else channel_axis
+        return tuple(n for a, n in enumerate(shape) if a != axis % len(shape))
+
+    def seeds(self, shape: tuple[int, ...]) -> Seeds | None:
+        """All that strokes and outlines say, 0 where they say nothing."""
+        both = self.learnt and not self.outlined
+        seeds = None if self.scribbles is None else checked_seeds(self.scribbles, both=both)
+        if seeds is not None and seeds.shape != shape:
+            raise InputError(f"scribbles are shaped {seeds.shape}; expected {shape}, as the rest is.")
+        drawn = None if seeds is None else seeds.astype(np.int8)
+        if not self.outlined:
+            return drawn
+        outside = (
+            seeds_from_lasso(shape, self.lasso)
+            if self.lasso is not None
+            else seeds_from_rectangle(shape, _pairs(self.rectangle))
+        )
+        return (outside if drawn is None else np.where(drawn != 0, drawn, outside)).astype(np.int8)
+
+
+def _pairs(rectangle: Sequence[slice] | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    try:
+        sides = [(side.start, side.stop) if isinstance(side, slice) else tuple(side) for side in rectangle]
+        return [(operator.index(start), operator.index(stop)) for start, stop in sides]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"rectangle is {rectangle!r}; expected a start and a stop for each axis, such as ((10, 200), (30, 400))."
+        ) from None
