@@ -23,11 +23,9 @@ per image.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
+import sys
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +36,15 @@ import dope
 from dope.io import read_image
 from dope.models import ColorClusters, kernel_lam
 
-PROJECT = Path(__file__).resolve().parent.parent
-RESULTS = PROJECT / "benchmarks" / "results" / "grabcut.jsonl"
+sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))  # where results are read and written
+
+import lines
+
+RESULTS = lines.RESULTS / "grabcut.jsonl"
 WAYS = ("paper", "strokes", "connected", "again")
 OPEN = 128  # what the truth does not decide
 
-Record = dict[str, Any]
+Record = lines.Record
 Labels = NDArray[np.bool_]
 
 
@@ -67,18 +68,18 @@ class Example:
 def main() -> None:
     arguments = _arguments()
     if arguments.table:
-        print(table(_records(arguments.results)))
+        print(table(lines.read(arguments.results)))
         return
     if arguments.images is None:
         raise SystemExit("--images is missing; it names the folder that holds images/, gt/ and scribbles1/")
     settings = Settings(arguments.kernel, arguments.rounds)
-    commit = _commit()
+    commit = lines.commit()
     done = []
     for name, half in _names(arguments.images):
         if arguments.half in (half, "all"):
             record = {"commit": commit, "image": name, "half": half, **vars(settings)}
             record |= measured(_example(arguments.images, name), settings)
-            _add(record, arguments.results)
+            lines.append(arguments.results, [{"date": lines.now(), **record}])
             done.append(record)
     print(table(done))
 
@@ -137,46 +138,21 @@ def _example(folder: Path, name: str) -> Example:
     return Example(image, seeds, truth)
 
 
-def _add(record: Record, results: Path) -> None:
-    when = datetime.now(UTC).isoformat(timespec="seconds")
-    results.parent.mkdir(parents=True, exist_ok=True)
-    with results.open("a") as lines:
-        lines.write(json.dumps({"date": when, **record}) + "\n")
-
-
-def _records(results: Path) -> list[Record]:
-    if not results.exists():
-        return []
-    return [json.loads(line) for line in results.read_text().splitlines() if line.strip()]
-
-
-def _commit() -> str:
-    """The commit, marked when the sources differ from it."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or "unknown"
-
-
 def table(records: list[Record]) -> str:
     """A markdown table of the newest line of each image and settings, and the means of each half."""
     keys = ("image", "kernel", "rounds")
     newest = {tuple(record[key] for key in keys): record for record in records}
-    lines = [
+    rows = [
         "| image | half | kernel | " + " | ".join(f"{way} %" for way in WAYS) + " | s |",
         "|---|---|" + "---:|" * 6,
     ]
-    lines += [_row(record["image"], record["half"], [record]) for record in newest.values()]
+    rows += [_row(record["image"], record["half"], [record]) for record in newest.values()]
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in newest.values():
         groups.setdefault((record["half"], *(record[key] for key in keys[1:])), []).append(record)
     for (half, _, rounds), those in sorted(groups.items()):
-        lines.append(_row(f"mean of {len(those)}, rounds {rounds}", half, those))
-    return "\n".join(lines)
+        rows.append(_row(f"mean of {len(those)}, rounds {rounds}", half, those))
+    return "\n".join(rows)
 
 
 def _row(name: str, half: str, records: list[Record]) -> str:

@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,17 @@ from dope.io import read_image, read_scribbles
 from dope.memory import peak_bytes
 from dope.models import color_unary, kernel_lam, seed_unary
 
-PROJECT = Path(__file__).resolve().parent.parent
-RESULTS = PROJECT / "benchmarks" / "results" / "photos.jsonl"
+sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))  # where results are read and written
+
+import lines
+
+RESULTS = lines.RESULTS / "photos.jsonl"
 METHODS = {"admm": dope.Admm, "paper": dope.Admm.paper}
 EXACT = "exact"
 # More than the pairs of any site weigh together, which is 20 at most.
 SEED_STRENGTH = 100.0
 
-Record = dict[str, Any]
+Record = lines.Record
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Case:
 def main() -> None:
     arguments = _arguments()
     if arguments.table:
-        print(table(_records(arguments.results)))
+        print(table(lines.read(arguments.results)))
     elif arguments.case:
         print(json.dumps(run(Case(**json.loads(arguments.case)), Path(arguments.exact))))
     else:
@@ -84,8 +86,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _run_all(arguments: argparse.Namespace) -> None:
-    commit = _commit()
-    there = [] if arguments.again else _records(arguments.results)
+    commit = lines.commit()
+    there = [] if arguments.again else lines.read(arguments.results)
     done = {_key(record) for record in there if record["commit"] == commit}
     for photo in arguments.photos or json.loads((_photos() / "scribbles.json").read_text()):
         for kernel in arguments.kernels:
@@ -116,11 +118,8 @@ def _run_apart(case: Case, commit: str, results: Path) -> None:
     again = f"python experiments/photos.py --photos {case.photo} --kernels {case.kernel}"
     if case.method != EXACT:
         again += f" --blocks {case.blocks} --overlaps {case.overlap:g} --methods {case.method}"
-    when = datetime.now(UTC).isoformat(timespec="seconds")
-    record = {"command": again, "date": when, "commit": commit, **asdict(case), **measured}
-    results.parent.mkdir(parents=True, exist_ok=True)
-    with results.open("a") as lines:
-        lines.write(json.dumps(record) + "\n")
+    record = {"command": again, "date": lines.now(), "commit": commit, **asdict(case), **measured}
+    lines.append(results, [record])
     gap = "" if case.method == EXACT else f"gap {record['gap_percent']:.4f} %, Dice {record['dice']:.4f}, "
     print(f"{gap}{record['seconds']:.1f} s, {(record['peak_bytes'] or 0) / 1e9:.2f} GB")
 
@@ -185,24 +184,6 @@ def _exact_labels(case: Case, commit: str) -> Path:
     return folder / f"{Path(case.photo).stem}-{case.kernel}.npz"
 
 
-def _commit() -> str:
-    """The commit, marked when the sources differ from it."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or "unknown"
-
-
-def _records(results: Path) -> list[Record]:
-    if not results.exists():
-        return []
-    return [json.loads(line) for line in results.read_text().splitlines() if line.strip()]
-
-
 def table(records: list[Record]) -> str:
     """A markdown table of the newest line of each case, and the worst of each method."""
     newest = {_key(record): record for record in records}
@@ -215,7 +196,7 @@ def table(records: list[Record]) -> str:
     ours_head, paper_head = ("gap %", "Dice", "rounds", "stopped", "s", "GB"), ("gap %", "Dice", "rounds", "s", "GB")
     head = ["photo", "MP", "kernel", "blocks", "overlap", "exact energy", "exact s"]
     head += [f"`Admm()` {name}" for name in ours_head] + [f"`paper()` {name}" for name in paper_head]
-    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+    text = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     for (photo, kernel, blocks, overlap), found in sorted(rows.items()):
         truth = exact.get((photo, kernel))
         ours, paper = found.get("admm"), found.get("paper")
@@ -232,8 +213,8 @@ def table(records: list[Record]) -> str:
             *(_cells(ours, "gap dice rounds stopped seconds peak")),
             *(_cells(paper, "gap dice rounds seconds peak")),
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", *_summary(list(newest.values()))])
+        text.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*text, "", *_summary(list(newest.values()))])
 
 
 def _summary(records: list[Record]) -> list[str]:
@@ -242,7 +223,7 @@ def _summary(records: list[Record]) -> list[str]:
     for record in records:
         if record["method"] != EXACT:
             groups.setdefault((record["method"], record["kernel"], record["overlap"]), []).append(record)
-    lines = [
+    rows = [
         "| method | kernel | overlap | photos | gap %, mean | median | worst | worst Dice | s per MP | bytes/site |",
         "|---|" + "---:|" * 9,
     ]
@@ -261,8 +242,8 @@ def _summary(records: list[Record]) -> list[str]:
             f"{1e6 * sum(r['seconds'] for r in those) / sites:.2f}",
             f"{sum(r['peak_bytes'] or 0 for r in those) / sites:.0f}",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        rows.append("| " + " | ".join(cells) + " |")
+    return rows
 
 
 def _cells(record: Record | None, names: str) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import zarr
 from typer.testing import CliRunner
+from zarr.core.common import JSON
 
 import dope
 from dope import cli
@@ -297,9 +298,8 @@ def test_labels_are_added_to_an_ome_zarr_image(tmp_path):
     image = tmp_path / "image.ome.zarr"
     group = zarr.open_group(str(image), mode="w", zarr_format=2)
     group.create_array("0", data=IMAGE[..., 0])
-    axes = [{"name": name, "type": "space"} for name in "yx"]
-    scale = {"type": "scale", "scale": [0.5, 0.25]}
-    level = {"path": "0", "coordinateTransformations": [scale]}
+    axes: list[JSON] = [{"name": name, "type": "space"} for name in "yx"]
+    level: JSON = {"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [0.5, 0.25]}]}
     group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": [level]}]
     write_image(tmp_path / "strokes.png", STROKES)
     target = image / "labels" / "disc"

@@ -12,12 +12,11 @@ import typer
 from rich.console import Console
 
 from dope import samples
-from dope.api import Result, minimize
+from dope.api import Result
 from dope.cli.exits import CANCELLED, Cancel, exit_codes
 from dope.cli.methods import METHODS, MethodName
 from dope.cli.progress import Counted, at_work
 from dope.cli.tables import bound_in_words, print_rows
-from dope.energy import Energy
 from dope.errors import InputError, MissingExtraError
 from dope.executors import Threads
 from dope.io import read_image, read_scribbles, write_image
@@ -25,10 +24,11 @@ from dope.io.files import replacing
 from dope.io.images import Picture
 from dope.io.scribbles import Seeds
 from dope.memory import peak_bytes
-from dope.models import color_unary, kernel_lam, seed_unary
+from dope.models import kernel_lam
 from dope.partition import Partition
 from dope.protocols import Step
 from dope.report import block_map, convergence, overlay
+from dope.segmentation import segment
 
 
 def demo(
@@ -50,13 +50,12 @@ def demo(
         begun = time.perf_counter()
         console = Console(stderr=True)
         with samples.canyon_wren() as sample, Cancel() as cancel:
-            with at_work(console, f"reading {sample.photo.name} and learning its colours"):
+            with at_work(console, f"reading {sample.photo.name}"):
                 image = read_image(sample.photo)
                 seeds = read_scribbles(sample.scribbles, image.shape)
                 # Says what is wrong with blocks or overlap before anything is computed.
                 Partition.grid(seeds.shape, blocks if blocks is not None else 1, overlap=overlap)
-                energy = _energy(image, seeds, lam, kernel)
-            with at_work(console, "minimizing") as show:
+            with at_work(console, "learning colours, minimizing") as show:
 
                 def watch(step: Step) -> bool:
                     show(step)
@@ -64,9 +63,12 @@ def demo(
 
                 way = None if method is None else METHODS[method]()
                 executor = Counted(threads, show.done)
-                result = minimize(energy, blocks=blocks, overlap=overlap, method=way, executor=executor, watch=watch)
+                result = segment(
+                    image, scribbles=seeds, kernel=kernel, lam=lam,
+                    blocks=blocks, overlap=overlap, method=way, executor=executor, watch=watch,
+                )  # fmt: skip
             with at_work(console, "drawing"):
-                run = _Run(image, seeds, energy, result, kernel, overlap)
+                run = _Run(image, seeds, result, kernel, overlap)
                 missing = _write_pictures(run, output)
                 for file in (sample.photo, sample.scribbles):  # to try `dope segment` on
                     with replacing(output / file.name) as temporary:
@@ -86,16 +88,9 @@ class _Run:
 
     image: Picture
     seeds: Seeds
-    energy: Energy
     result: Result
     kernel: int
     overlap: float
-
-
-def _energy(image: Picture, seeds: Seeds, lam: float, kernel: int) -> Energy:
-    """The paper's energy; strokes are hard constraints, as no site's pairs weigh more than 20 together."""
-    unary = seed_unary(color_unary(image, seeds), seeds, strength=100.0)
-    return Energy.grid(unary, lam=lam, kernel=kernel, features=image)
 
 
 def _make_folder(folder: Path) -> None:
@@ -121,10 +116,11 @@ def _write_pictures(run: _Run, folder: Path) -> str:
 
 def _print_table(run: _Run, seconds: float) -> None:
     result, peak = run.result, peak_bytes()
+    assert result.problem is not None
     height, width = result.labels.shape
     rows = {
         "sites": f"{result.labels.size:,} ({height} x {width})",
-        "pairs": f"{run.energy.pairs.number:,} ({run.kernel} x {run.kernel} kernel)",
+        "pairs": f"{result.problem.pairs.number:,} ({run.kernel} x {run.kernel} kernel)",
         "blocks": f"{len(result.partition.blocks)}, overlap {run.overlap:.0%}",
         "rounds": f"{len(result.trace)}, stopped: {result.stopped}",
         "energy": f"{result.energy:,.1f}",
