@@ -22,6 +22,9 @@ void bind_weights(nb::module_& m);
 void bind_flow(nb::module_& m);
 void bind_coupling(nb::module_& m);
 void bind_blocks(nb::module_& m);
+void bind_standpoint(nb::module_& m);
+void bind_trws(nb::module_& m);
+void bind_mean_field(nb::module_& m);
 
 // Any array in main memory, of any type, read only.
 using AnyArray = nb::ndarray<nb::ro, nb::device::cpu>;
@@ -136,6 +139,33 @@ nb::ndarray<nb::numpy, T> fresh_array(const Point& shape, Fill&& fill) {
         fill(memory.get());
     }
     return array_owning(std::move(memory), shape);
+}
+
+// A graph's edges, (pairs, 2), and their weights.
+class Edges {
+  public:
+    Edges(nb::handle edges, nb::handle weights)
+        : pairs_(number_of(edges)),
+          ends_(edges, {pairs_, 2}, "edges", "int64"),
+          weights_(weights, {pairs_}, "weights", "float64") {}
+    Index pairs() const { return pairs_; }
+    const std::int64_t* ends() const { return ends_.data(); }
+    const double* weights() const { return weights_.data(); }
+
+  private:
+    static Index number_of(nb::handle edges) {
+        const AnyArray found = array_from(edges, "edges");
+        return found.ndim() == 2 ? static_cast<Index>(found.shape(0)) : 0;
+    }
+    Index pairs_;
+    Contiguous<std::int64_t> ends_;
+    Contiguous<double> weights_;
+};
+
+inline void require_sites(Index sites) {
+    if (sites < 0) {
+        throw std::invalid_argument("sites is " + std::to_string(sites) + ": expected 0 or more");
+    }
 }
 
 inline Point point_from(const nb::sequence& numbers) {

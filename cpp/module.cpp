@@ -6,4 +6,7 @@ NB_MODULE(_core, m) {
     dope::bind_flow(m);
     dope::bind_coupling(m);
     dope::bind_blocks(m);
+    dope::bind_standpoint(m);
+    dope::bind_trws(m);
+    dope::bind_mean_field(m);
 }

@@ -6,6 +6,8 @@ result = dope.minimize(dope.Energy.grid(unary, lam=2.0, kernel=7, features=image
 result.labels, result.energy, result.lower_bound, result.exact
 """
 
+from typing import TYPE_CHECKING
+
 from dope.api import Result, minimize
 from dope.certificate import Certificate
 from dope.energy import Energy
@@ -15,16 +17,33 @@ from dope.methods import Admm, Exact
 from dope.partition import Block, Partition
 from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
 from dope.segmentation import segment
-from dope.solvers import Icm, MaxFlow
+from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Qpbo, Tabu, TrwS
 from dope.verify import Verdict, verify
+
+if TYPE_CHECKING:
+    from dope.io import read_energy
+else:
+
+    def __getattr__(name: str) -> object:
+        """`read_energy` when it is asked for: `import dope` does without dope.io and Pillow."""
+        if name == "read_energy":
+            from dope.io import read_energy
+
+            return read_energy
+        raise AttributeError(f"module 'dope' has no attribute {name!r}")
+
 
 __version__ = "0.1.0"
 
+from_dimod, to_dimod = Energy.from_dimod, Energy.to_dimod
+
 __all__ = [
     "Admm",
+    "Anneal",
     "Answer",
     "Block",
     "BlockSolver",
+    "Brute",
     "Certificate",
     "Crossings",
     "DopeError",
@@ -34,18 +53,27 @@ __all__ = [
     "FlowMinimizer",
     "Icm",
     "InputError",
+    "LsaAux",
+    "LsaTr",
     "MaxFlow",
+    "MeanField",
     "Method",
     "Minimizer",
     "MissingExtraError",
     "Partition",
     "Problem",
+    "Qpbo",
     "Result",
     "Serial",
     "Step",
+    "Tabu",
     "Threads",
+    "TrwS",
     "Verdict",
+    "from_dimod",
     "minimize",
+    "read_energy",
     "segment",
+    "to_dimod",
     "verify",
 ]

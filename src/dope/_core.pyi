@@ -223,3 +223,71 @@ class BlockFlow:
         self, first: NDArray[np.int64], second: NDArray[np.int64], amount: NDArray[np.int64], sites: int
     ) -> None:
         """Let flow run over walls before anything is solved."""
+
+@final
+class Neighbors:
+    """Every site's neighbors with the weights of their pairs, of any sign; shared by all that are made with it."""
+
+    @staticmethod
+    def grid(weights: GridWeights) -> Neighbors: ...
+    @staticmethod
+    def graph(sites: int, edges: NDArray[np.int64], weights: NDArray[np.float64]) -> Neighbors: ...
+
+@final
+class Standpoint:
+    """An energy seen from labels y: what every flip costs, kept up to date while labels move. Arrays are flat.
+
+    Weights may have any sign. Those below 0 are repulsive pairs; the others are attractive.
+    """
+
+    def __init__(self, neighbors: Neighbors) -> None: ...
+    def stand(self, unary: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        """Begin at these labels."""
+    def falls(self, to: NDArray[np.bool_]) -> tuple[float, float]:
+        """E(y) - E(to), exactly, and with the repulsive pairs taken to first order about y."""
+    def move(self, to: NDArray[np.bool_]) -> None: ...
+    def descend(self, most: int) -> int:
+        """Flip the site that gains most, again and again, while one gains; at most so often. How often it was."""
+    def repelled_before(self, rank: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum of 2 |w_ij| over the repulsive pairs of i whose other end j has a lower rank."""
+    def labels(self) -> NDArray[np.bool_]: ...
+    def prices(self) -> NDArray[np.float64]:
+        """u_i + sum_j w_ij (1 - 2 y_j): label 1 over label 0 at site i, its neighbors as they are."""
+    def tangents(self) -> NDArray[np.float64]:
+        """The same, summed over repulsive pairs only."""
+
+@final
+class Trws:
+    """Sequential tree-reweighted message passing: see cpp/trws.h. Arrays are flat."""
+
+    def __init__(self, neighbors: Neighbors) -> None: ...
+    def run(
+        self, unary: NDArray[np.float64], rounds: int, tolerance: float, unit: float
+    ) -> tuple[NDArray[np.bool_], float, float, int]:
+        """(labels, bound, how far rounding may have put the bound off, rounds), from messages of 0.
+
+        All energies are multiples of `unit`, if it is not 0. Several threads may do this at once.
+        """
+
+@final
+class MeanField:
+    """Mean field that cools down: see cpp/mean_field.h. Arrays are flat."""
+
+    def __init__(self, neighbors: Neighbors) -> None: ...
+    @property
+    def strength(self) -> float:
+        """The greatest sum of |weight| over the pairs of a site."""
+    @property
+    def mean_strength(self) -> float:
+        """The same on average."""
+    def run(self, unary: NDArray[np.float64], hot: float, cold: float, factor: float) -> NDArray[np.float64]:
+        """The probabilities of label 1 after a sweep at each temperature hot, factor hot, ... down to cold.
+
+        Several threads may do this at once.
+        """
+
+def distances(labels: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The Euclidean distance of each site to the nearest one with the other label, less 1/2.
+
+    For label 1 the outside counts as label 0. Without any site of label 1 the distance is 1 everywhere.
+    """

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -20,10 +21,10 @@ from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
 from dope.methods import Admm, Exact
-from dope.pairs import GraphPairs, Pairs
+from dope.pairs import GraphPairs, GridPairs, Pairs
 from dope.partition import Partition
 from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Problem, Start, Step
-from dope.solvers import Icm, MaxFlow
+from dope.solvers import Brute, LsaTr, MaxFlow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +41,7 @@ EXACT_BLOCKS, EXACT_BLOCKS_DENSE = 32, 16
 EXACT_BLOCKS_3D, EXACT_SITES_3D = 4, 1 << 20
 FEW_NEIGHBORS = 8
 SMALL_PAIRS = 1 << 20
+BRUTE_SITES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +132,7 @@ def minimize(
     energy: Energy,
     *,
     blocks: int | Sequence[int] | Partition | None = None,
-    overlap: float | int = 0.0,
+    overlap: float | int | None = None,
     method: Method | None = None,
     solver: BlockSolver | None = None,
     executor: Executor | None = None,
@@ -145,13 +147,15 @@ def minimize(
     blocks : int, tuple or Partition, optional
         A number of blocks, a number per axis, or the blocks themselves. By default it follows from the number of
         sites and of neighbours: one block for a small problem, else a number that threads can share.
-    overlap : float or int
-        A float makes each block's side grow by that fraction, an int by that many sites.
+    overlap : float or int, optional
+        A float makes each block's side grow by that fraction, an int by that many sites. By default blocks do not
+        overlap; on a grid where pairs repel, they share as many sites as pairs reach.
     method : optional
         How blocks agree. Default `Exact()`, the global minimum, where no weight is negative and blocks do not overlap;
         else `Admm()`.
     solver : optional
-        What minimises a block: anything with `prepare`. Default `MaxFlow()` where no weight is negative, else `Icm()`.
+        What minimises a block: anything with `prepare`. Default `MaxFlow()` where no weight is negative, else
+        `LsaTr()`, or `Brute()` for a handful of sites.
     executor : optional
         Where blocks run. Default `Threads()`, one per core.
     start : Result, optional
@@ -277,7 +281,7 @@ def _is_true(answer: object) -> bool:
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
-def _partition(energy: Energy, blocks: int | Sequence[int] | Partition, overlap: float | int) -> Partition:
+def _partition(energy: Energy, blocks: int | Sequence[int] | Partition, overlap: float | int | None) -> Partition:
     if isinstance(blocks, Partition):
         if blocks.shape != energy.shape:
             raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
@@ -287,14 +291,27 @@ def _partition(energy: Energy, blocks: int | Sequence[int] | Partition, overlap:
             raise InputError(f"overlap is {overlap!r} beside a Partition, which has its own; leave overlap out.")
         return blocks
     if isinstance(energy.pairs, GraphPairs):
-        return Partition.graph(energy.pairs, cast("int", blocks), overlap=overlap)
-    return Partition.grid(energy.shape, blocks, overlap=overlap)
+        return Partition.graph(energy.pairs, cast("int", blocks), overlap=overlap or 0)
+    partition = Partition.grid(energy.shape, blocks, overlap=overlap or 0)
+    return _sharing_the_reach(partition, energy.pairs) if overlap is None and not energy.submodular else partition
+
+
+def _sharing_the_reach(partition: Partition, pairs: GridPairs) -> Partition:
+    """Blocks that share as many sites as pairs reach, or as their sides allow.
+
+    Where pairs repel, labels near a border are worth little to a block that does not see what lies beyond it: over 8
+    blocks without overlap a deconvolution ended 3.3 % above the whole, with it 0.1 % (experiments/curvature.py).
+    """
+    cuts = partition.cuts
+    assert cuts is not None
+    sides = [b - a for n, where in zip(pairs.shape, cuts, strict=True) for a, b in pairwise([0, *where, n]) if where]
+    return Partition.at(partition.shape, cuts, overlap=min([max(pairs.reach), *(side - 1 for side in sides)]))
 
 
 def _automatic_solver(energy: Energy) -> BlockSolver:
     """Max-flow where it applies; a small problem can afford capacities so wide that rounding does not show."""
     if not energy.submodular:
-        return Icm()
+        return Brute() if energy.unary.size <= BRUTE_SITES else LsaTr()
     return MaxFlow(bits=64) if energy.pairs.number <= SMALL_PAIRS else MaxFlow()
 
 

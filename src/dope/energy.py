@@ -34,13 +34,14 @@ from dope.pairs import (
     strips,
 )
 from dope.partition import Partition
+from dope.quadratic import Terms, dimod_model, dimod_terms, ising_terms, qubo_terms
 
 
 @dataclass(frozen=True, eq=False)
 class Energy:
     """A unary per site, signed weighted pairs that pay when their ends differ, and a constant.
 
-    Make one with `Energy.grid`, `Energy.graph` or `Energy.from_tables`; call it on labels to get their energy.
+    Make one with `Energy.grid`, `Energy.graph` or one of the `Energy.from_...`; call it on labels to get their energy.
     """
 
     unary: Reals
@@ -159,6 +160,88 @@ class Energy:
         check_finite("costs and tables add up to a unary that", unary)
         check_finite("costs and tables add up to a constant that", np.array([constant]))
         return cls(unary, pairs, constant)
+
+    @classmethod
+    def from_qubo(cls, Q: Any, *, constant: float = 0.0) -> Energy:
+        """The energy x'Qx + constant = sum_ij Q_ij x_i x_j + constant of bits x, which is minimized.
+
+        Parameters
+        ----------
+        Q : array, sparse matrix or dict
+            A square matrix, symmetric (then Q_ij and Q_ji both count) or triangular; one with different numbers above
+            and below the diagonal is refused. Or a dict {(i, j): value} with integers from 0 on, whose entries all
+            count, as in dimod. To maximize x'Qx, pass -Q.
+        constant : float
+            Added to every energy.
+
+        Examples
+        --------
+        >>> Energy.from_qubo([[1, 4], [4, -3]])([1, 1]), Energy.from_qubo({(0, 0): 1, (1, 1): -3, (0, 1): 8})([1, 1])
+        (6.0, 6.0)
+        """
+        return cls._of_terms(qubo_terms(Q, constant))
+
+    @classmethod
+    def from_ising(cls, fields: Any, couplings: Any, *, constant: float = 0.0) -> Energy:
+        """The energy sum_i h_i s_i + sum_(i, j) J_ij s_i s_j + constant of spins s = 2x - 1; label 1 is spin up.
+
+        Each pair counts once, and the signs are those of dimod: J > 0 pays for equal spins, h > 0 for spin up. Physics
+        often writes both with a minus; pass -h and -J then.
+
+        Parameters
+        ----------
+        fields : array (n,) or dict {i: h_i}
+        couplings : array, sparse matrix or dict
+            A square matrix, symmetric or triangular, with nothing on its diagonal: J_ij is the coupling of the pair
+            (i, j) in both, so a symmetric matrix says it twice and it counts once. Or a dict {(i, j): J_ij} whose
+            entries all count, as in dimod.
+        constant : float
+            Added to every energy.
+
+        Examples
+        --------
+        >>> energy = Energy.from_ising([0.5, 0.0], {(0, 1): -1.0})
+        >>> energy([1, 1]), energy([0, 1])
+        (-0.5, 0.5)
+        """
+        return cls._of_terms(ising_terms(fields, couplings, constant))
+
+    @classmethod
+    def from_dimod(cls, model: Any) -> Energy:
+        """The energy of a dimod.BinaryQuadraticModel; sites are its variables, in its order.
+
+        Label 1 is the value 1 of a binary variable, and +1 of a spin.
+        """
+        return cls._of_terms(dimod_terms(model))
+
+    def to_dimod(self) -> Any:
+        """The dimod.BinaryQuadraticModel, of binary variables 0, 1, ..., that has these energies, offset included.
+
+        Variables are sites in row-major order. Needs dimod (`pip install 'dope[dwave]'`).
+        """
+        first, second, weights = self.pairs.edges()
+        unary = self.unary.ravel().astype(np.float64)
+        return dimod_model(Terms(unary, np.stack([first, second], axis=1), weights, self.constant))
+
+    @classmethod
+    def _of_terms(cls, terms: Terms) -> Energy:
+        check_finite("terms add up to a unary that", terms.unary)
+        return cls(terms.unary, graph_pairs(len(terms.unary), terms.edges, terms.weights), terms.constant)
+
+    def on_grid(self, shape: Sequence[int]) -> Energy:
+        """The energy of a graph whose sites are those of an image in row-major order, as one of a grid of this shape.
+
+        Worth it where all sites have their neighbours at much the same offsets: blocks are boxes then, solvers know
+        distances, and the core for grids is the faster one.
+
+        >>> Energy.graph([1.0, -3.0, 1.0, -3.0], [[0, 1], [2, 3]], [2.0, -2.0]).on_grid((2, 2))([[0, 1], [0, 1]])
+        -6.0
+        """
+        if isinstance(self.pairs, GridPairs):
+            raise InputError(f"the energy is one of a grid of shape {self.shape} already; expected one of a graph.")
+        extents = tuple(int(n) for n in shape)
+        pairs = self.pairs.on_grid(extents)
+        return Energy(self.unary.reshape(extents), pairs, self.constant)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -34,6 +34,9 @@ Box = tuple[slice, ...]
 # Further than any image goes, and far from where int64 ends.
 MOST_REACH = 1 << 31
 
+# A graph with more kinds of neighbors than this is no grid: every kind costs a number per site.
+MOST_OFFSETS = 512
+
 # Sites per strip when an energy is evaluated with NumPy: temporaries then stay in the second-level cache.
 STRIP_SITES = 1 << 17
 
@@ -186,6 +189,30 @@ class GridPairs:
         """The same pairs, each weight divided by the counts of both its ends."""
         return self if all((c == 1).all() for c in counts) else replace(self, counts=counts)
 
+    @property
+    def attractive(self) -> GridPairs:
+        """The pairs whose ends would rather be alike, the others left out: weights max(w, 0)."""
+        return self._part(1.0)
+
+    @property
+    def repulsive(self) -> GridPairs:
+        """The pairs whose ends would rather differ, the others left out: weights max(-w, 0)."""
+        return self._part(-1.0)
+
+    def _part(self, sign: float) -> GridPairs:
+        kept = (sign * self.bounds).max(axis=1, initial=0.0) > 0.0
+        mixed = kept & ((sign * self.bounds).min(axis=1, initial=0.0) < 0.0)
+        factors, fields = sign * self.factors[kept], self.fields
+        if fields is not None:
+            # What a factor's sign decides is left to it: only fields of both signs have to be cut off at 0.
+            fields = tuple(
+                np.maximum(factor * field, 0.0) / factor if both else field
+                for factor, field, keep, both in zip(sign * self.factors, fields, kept, mixed, strict=True)
+                if keep
+            )
+        bounds = np.sort(np.maximum(sign * self.bounds[kept], 0.0), axis=1)
+        return replace(self, offsets=self.offsets[kept], factors=factors, bounds=bounds, fields=fields)
+
     def weights_at(self, m: int, tails: tuple[Sites, ...]) -> npt.NDArray[np.float64]:
         """The weights of the pairs (p, p + offset m) for the sites p whose coordinates are `tails`."""
         heads = tuple(t + int(o) for t, o in zip(tails, self.offsets[m], strict=True))
@@ -204,6 +231,11 @@ class GridPairs:
             for count, t, h in zip(self.counts, tails, heads, strict=True):
                 weights /= count[t] * count[h]
         return weights
+
+    def total(self, within: Box | None = None) -> float:
+        """The sum of all weights, of the pairs whose first end lies in `within` (default: all)."""
+        weights, where = self.native(), (...,) if within is None else within
+        return math.fsum(float(weights.weights(m)[where].sum()) for m in range(int(self.fits.sum())))
 
     def roughness(self, y: npt.NDArray[Any], within: Box | None = None) -> float:
         """The sum of w (y_p - y_q)^2 over the pairs whose first end p lies in `within` (default: all)."""
@@ -344,21 +376,56 @@ class GraphPairs:
         inside[where] = True
         return np.union1d(where, np.concatenate([self.second[inside[self.first]], self.first[inside[self.second]]]))
 
+    @property
+    def attractive(self) -> GraphPairs:
+        return self._part(self.weights > 0.0, 1.0)
+
+    @property
+    def repulsive(self) -> GraphPairs:
+        return self._part(self.weights < 0.0, -1.0)
+
+    def _part(self, kept: npt.NDArray[np.bool_], sign: float) -> GraphPairs:
+        return GraphPairs(self.sites, self.first[kept], self.second[kept], sign * self.weights[kept])
+
     def divided(self, counts: npt.NDArray[np.float64]) -> GraphPairs:
         return replace(self, weights=self.weights / (counts[self.first] * counts[self.second]))
 
     def roughness(self, y: npt.NDArray[Any], within: Sites | None = None) -> float:
         """The sum of w (y_p - y_q)^2 over the pairs whose first end is among the sites `within` (default: all)."""
         change = y[self.first].astype(np.float64) - y[self.second]
-        cost = self.weights * change * change
+        return self._sum(self.weights * change * change, within)
+
+    def total(self, within: Sites | None = None) -> float:
+        return self._sum(self.weights, within)
+
+    def _sum(self, costs: npt.NDArray[np.float64], within: Sites | None) -> float:
         if within is not None:
             owned = np.zeros(self.sites, dtype=np.bool_)
             owned[within] = True
-            cost = cost[owned[self.first]]
-        return float(cost.sum())
+            costs = costs[owned[self.first]]
+        return float(costs.sum())
 
     def edges(self) -> tuple[Sites, Sites, npt.NDArray[np.float64]]:
         return self.first, self.second, self.weights
+
+    def on_grid(self, shape: tuple[int, ...]) -> GridPairs:
+        """The same pairs, their sites counted row by row through a grid of this shape."""
+        if math.prod(shape) != self.sites:
+            raise InputError(f"shape is {shape}, {math.prod(shape)} sites; expected one of {self.sites}, the graph's.")
+        tails = np.stack(np.unravel_index(self.first, shape), axis=1)
+        steps = np.stack(np.unravel_index(self.second, shape), axis=1) - tails
+        offsets, which = np.unique(steps.astype(np.int64), axis=0, return_inverse=True)
+        if len(offsets) > MOST_OFFSETS:
+            raise InputError(
+                f"the graph's pairs have {len(offsets)} different offsets on a grid of shape {shape}; expected at most "
+                f"{MOST_OFFSETS}. Are the sites in row-major order of another shape? If not, leave it a graph."
+            )
+        fields = [np.zeros(shape) for _ in offsets]
+        for m, field in enumerate(fields):
+            mine = which.ravel() == m
+            field.flat[self.first[mine]] = self.weights[mine]
+        bounds = np.array([[min(0.0, f.min()), max(0.0, f.max())] for f in fields]).reshape(-1, 2)
+        return GridPairs(shape, offsets.reshape(-1, len(shape)), np.ones(len(offsets)), bounds, fields=tuple(fields))
 
     @cached_property
     def rows(self) -> tuple[Sites, Sites]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import platform
-import shlex
 import sys
 import time
 from dataclasses import dataclass
@@ -15,12 +12,12 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from dope import __version__
 from dope.api import Result
 from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, exit_codes
 from dope.cli.job import Inputs, Job
 from dope.cli.methods import MethodName, ModelName
 from dope.cli.progress import Counted, at_work
+from dope.cli.record import command, summary_of, trace_of, versions, write_record
 from dope.cli.tables import bound_in_words, duration, print_rows
 from dope.errors import InputError
 from dope.executors import Threads
@@ -160,21 +157,7 @@ class _Outcome:
 
     @property
     def summary(self) -> dict[str, Any]:
-        result = self.result
-        return {
-            "energy": result.energy,
-            "lower_bound": result.lower_bound,
-            "gap": 0.0 if result.exact else result.gap,  # of the energy that was solved; rounding is told beside it
-            "exact": result.exact,
-            "rounding_error": result.rounding_error,
-            "proved": result.proved,
-            "stopped": self.stopped,
-            "rounds": len(result.trace),
-            "blocks": len(result.partition.blocks),
-            "foreground": float(np.asarray(result.labels).mean()),
-            "seconds": self.seconds,
-            "peak_bytes": peak_bytes(),
-        }
+        return summary_of(self.result, self.stopped, self.seconds)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -194,15 +177,6 @@ class _Outcome:
             "workers": Threads(self.job.workers).workers,
         }
         return {**self.job.to_json(), **chosen}
-
-    @property
-    def versions(self) -> dict[str, str]:
-        return {
-            "dope": __version__,
-            "Python": platform.python_version(),
-            "NumPy": np.__version__,
-            "platform": platform.platform(),
-        }
 
 
 def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
@@ -252,7 +226,7 @@ def _write(outcome: _Outcome, outputs: Outputs) -> None:
     if outputs.report is not None:
         write_text(outputs.report, page(_page(outcome)))
     if outputs.json is not None:
-        write_text(outputs.json, json.dumps(_record(outcome), indent=1, default=_plain) + "\n")
+        write_record(outputs.json, _record(outcome))
     assert outputs.mask is not None
     save_labels(outputs.mask, labels, like=inputs.image, overwrite=outputs.overwrite)
 
@@ -284,32 +258,21 @@ def _page(outcome: _Outcome) -> Run:
         trace=result.trace,
         summary=outcome.summary,
         settings=outcome.settings,
-        versions=outcome.versions,
-        command=_command(),
+        versions=versions(),
+        command=command(),
         spacing=inputs.spacing,
     )
 
 
 def _record(outcome: _Outcome) -> dict[str, Any]:
-    names = ("round", "sweep", "energy", "lower_bound", "residual", "disagreeing", "proved", "groups", "seconds")
     return {
         "job": outcome.job.to_json(),
         "settings": outcome.settings,
         "result": outcome.summary,
-        "trace": [{name: getattr(step, name) for name in names} for step in outcome.result.trace],
-        "versions": outcome.versions,
-        "command": _command(),
+        "trace": trace_of(outcome.result),
+        "versions": versions(),
+        "command": command(),
     }
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(value)
-
-
-def _command() -> str:
-    return shlex.join(["dope", *sys.argv[1:]])
 
 
 def _rows(outcome: _Outcome, outputs: Outputs) -> dict[str, str]:

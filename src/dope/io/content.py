@@ -86,13 +86,14 @@ def same_space(a: Image, b: Image) -> str | None:
     return a.header.differs_from(b.header) if isinstance(a.header, Placed) else None
 
 
-def check_numbers(path: Path, dtype: np.dtype[Any], shape: Sequence[int]) -> None:
-    """Refuse what is no array of real numbers, or an empty one."""
+def check_numbers(path: Path, dtype: np.dtype[Any], shape: Sequence[int], *, any_shape: bool = False) -> None:
+    """Refuse what is no array of real numbers, or, but for `any_shape`, an empty one or a number alone."""
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
         raise InputError(
             f"{path}: holds {_kind(dtype)}; expected integers or reals of at most 64 bits. Convert it to float32 first."
         )
-    if not 1 <= len(shape) <= _MOST_AXES or min(shape) < 1 or max(shape) > _MOST_SITES:
+    fewest = 0 if any_shape else 1
+    if not fewest <= len(shape) <= _MOST_AXES or any(not fewest <= length <= _MOST_SITES for length in shape):
         words = str(tuple(shape)) if len(str(tuple(shape))) < 200 else "of a number of sites beyond all bounds"
         raise InputError(f"{path}: declares the shape {words}; expected at least one site along each axis.")
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from dope.arrays import Labels, as_labels
 from dope.errors import InputError
+from dope.extras import require_extra
 from dope.io import images, nifti, npy, npz, ome_zarr, ome_zarr_labels, tiff, zarr_nodes
 from dope.io.content import Description, Image
-from dope.io.extras import require_extra
 from dope.io.files import check_target
 
 Name = str | os.PathLike[str]

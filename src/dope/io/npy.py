@@ -75,7 +75,7 @@ def description(path: Path, kind: str, header: Header, details: dict[str, str]) 
     )
 
 
-def read_header(path: Path, stream: IO[bytes]) -> tuple[Header, tuple[int, int]]:
+def read_header(path: Path, stream: IO[bytes], *, any_shape: bool = False) -> tuple[Header, tuple[int, int]]:
     """The header at the head of a stream, and its version. Nothing in it is executed."""
     if stream.read(6) != b"\x93NUMPY":
         raise InputError(f"{path}: not an NPY array; write it with numpy.save")
@@ -88,7 +88,7 @@ def read_header(path: Path, stream: IO[bytes]) -> tuple[Header, tuple[int, int]]
             # Version 3 differs in one thing: names of fields, which are refused in any version.
             raise InputError(f"{path}: an NPY file of version {version[0]}.{version[1]}; expected 1.0 or 2.0")
         header = Header(*read(stream))
-    check_numbers(path, header.dtype, header.shape)
+    check_numbers(path, header.dtype, header.shape, any_shape=any_shape)
     return header, version
 
 

@@ -6,9 +6,10 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dope.arrays import Labels
 from dope.errors import InputError
@@ -23,11 +24,20 @@ SEPARATOR = "::"
 def load(path: Path, *, budget: int | None) -> Image:
     """Read the only array, or the one that is named."""
     with _opened(path) as (_, header, stream):
-        require_bytes(declared(path, header.shape, header.dtype), bytes_of(header.shape, header.dtype), budget)
-        pixels = np.empty(header.shape, header.dtype, order="F" if header.fortran_order else "C")
-        fill(pixels, stream)
-        stream.read(1)  # at the end of a member its checksum is compared
-    return Image(native(pixels), looks_colored(header.shape, header.dtype), None, _split(path)[0])
+        pixels = _filled(path, header, stream, budget)
+    return Image(pixels, looks_colored(header.shape, header.dtype), None, _split(path)[0])
+
+
+def names(path: Path) -> list[str]:
+    """Of the arrays in a file."""
+    with _archive(path) as archive:
+        return list(_members(archive))
+
+
+def array(path: Path, name: str) -> NDArray[Any]:
+    """One of them, of any shape."""
+    with _opened(Path(f"{path}{SEPARATOR}{name}"), any_shape=True) as (_, header, stream):
+        return _filled(path, header, stream, None)
 
 
 def describe(path: Path) -> Description:
@@ -44,17 +54,31 @@ def save(path: Path, labels: Labels, like: Image | None) -> None:  # noqa: ARG00
         np.savez_compressed(stream, labels=labels)
 
 
+def _filled(path: Path, header: Header, stream: IO[bytes], budget: int | None) -> NDArray[Any]:
+    require_bytes(declared(path, header.shape, header.dtype), bytes_of(header.shape, header.dtype), budget)
+    found = np.empty(header.shape, header.dtype, order="F" if header.fortran_order else "C")
+    fill(found, stream)
+    stream.read(1)  # at the end of a member its checksum is compared
+    return native(found)
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[zipfile.ZipInfo, Header, IO[bytes]]]:
-    """A member, its header, and the stream of its numbers."""
-    file, key = _split(path)
+def _archive(file: Path) -> Iterator[zipfile.ZipFile]:
     check_file(file, "NPZ")
     if not zipfile.is_zipfile(file):
         raise InputError(f"{file}: not an NPZ file; write it with numpy.savez")
     with reading(file), zipfile.ZipFile(file) as archive:
+        yield archive
+
+
+@contextmanager
+def _opened(path: Path, *, any_shape: bool = False) -> Iterator[tuple[zipfile.ZipInfo, Header, IO[bytes]]]:
+    """A member, its header, and the stream of its numbers."""
+    file, key = _split(path)
+    with _archive(file) as archive:
         member = _member(file, archive, key)
         with archive.open(member) as stream:
-            header, _ = read_header(path, stream)
+            header, _ = read_header(path, stream, any_shape=any_shape)
             # The zip file's own count is what bounds the unpacking, so a lie in either ends here.
             size = stream.tell() + bytes_of(header.shape, header.dtype)
             if size != member.file_size:
@@ -66,7 +90,7 @@ def _opened(path: Path) -> Iterator[tuple[zipfile.ZipInfo, Header, IO[bytes]]]:
 
 
 def _member(file: Path, archive: zipfile.ZipFile, key: str) -> zipfile.ZipInfo:
-    members = {_name(member): member for member in archive.infolist() if member.filename.endswith(".npy")}
+    members = _members(archive)
     if not members:
         raise InputError(f"{file}: holds no arrays; write it with numpy.savez")
     names = ", ".join(list(members)[:20])
@@ -76,6 +100,10 @@ def _member(file: Path, archive: zipfile.ZipFile, key: str) -> zipfile.ZipInfo:
         first = next(iter(members))
         raise InputError(f"{file}: holds the arrays {names}; say which one is meant, such as {file}{SEPARATOR}{first}")
     return members[key] if key else next(iter(members.values()))
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    return {_name(member): member for member in archive.infolist() if member.filename.endswith(".npy")}
 
 
 def _split(path: Path) -> tuple[Path, str]:

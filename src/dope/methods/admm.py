@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from dope.arrays import Labels, Sites
 from dope.errors import InputError
-from dope.methods.admm_block import BlockRecipe, Measure, Near, Seams, Solve, Solved, Survey, Values
+from dope.methods.admm_block import BlockRecipe, Measure, Near, Repulsion, Seams, Solve, Solved, Survey, Values
 from dope.methods.exact import Exact
 from dope.methods.sweeps import sweep
 from dope.protocols import Crew, FlowSolver, Leave, Problem, Step
@@ -146,7 +146,7 @@ class Admm:
             step = consensus.update(solved, mu)
             whole, energy, relaxed = consensus.measure(crew, labels)
             if number == 1:
-                bound = consensus.first_bound(solved)
+                bound = consensus.first_bound(crew, solved)
             if energy < best:
                 best, best_round = energy, number
             yield Step(
@@ -162,6 +162,7 @@ class Admm:
                 shares=step.shares,
                 multipliers=step.multipliers,
                 penalty=step.penalty,
+                proved=_proved(solved) if number == 1 else None,
                 exact=len(solved) == 1 and solved[0].answer.exact,
                 rounding_error=math.fsum(one.answer.rounding_error for one in solved),
                 stopped=(reason := self._reason(step, number, number - best_round)),
@@ -291,18 +292,26 @@ class _Consensus:
         whole.flat[self.sites] = roundings[best]
         return whole, energies[1 + best], energies[0]
 
-    def first_bound(self, solved: Sequence[Solved]) -> float | None:
+    def first_bound(self, crew: Crew, solved: Sequence[Solved]) -> float | None:
         """The blocks' own bounds of the first round, when y is constant and the coupling zero.
 
-        Without negative weights dropping the coupling can only lower the energy, so their sum bounds the minimum.
-        One block has no coupling: its bound is the whole's, whatever the weights.
+        Dropping the coupling of attractive pairs can only lower the energy, that of repulsive ones raise it by at most
+        what they weigh. One block has no coupling: its bound is the whole's.
         """
-        bounds = [one.answer.bound for one in solved]
+        bounds = [one.answer.bound for one in solved if one.answer.bound is not None]
+        if len(bounds) < len(solved):
+            return None
+        repulsion: list[float] = []
         if len(solved) > 1 and not self._problem.energy.submodular:
-            return None
-        if any(bound is None for bound in bounds):
-            return None
-        return math.fsum([self._problem.energy.constant, *(b for b in bounds if b is not None)])
+            repulsion = crew.ask([Repulsion()] * len(solved))
+        return math.fsum([self._problem.energy.constant, *bounds, *(-left for left in repulsion)])
+
+
+def _proved(solved: Sequence[Solved]) -> float | None:
+    """The fraction of sites that the solver of a single block proved; of several, each would prove its share only."""
+    if len(solved) > 1 or solved[0].answer.proved is None:
+        return None
+    return float(solved[0].answer.proved.mean())
 
 
 def _is_number(value: object) -> bool:

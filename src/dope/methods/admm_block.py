@@ -68,6 +68,14 @@ class Measure:
     candidates: tuple[Near, ...]
 
 
+@dataclass(frozen=True)
+class Repulsion:
+    """Asks a block what the repulsive pairs that begin at its own sites weigh, less those of its share.
+
+    Summed over blocks: how far the energy can be below the shares, by pairs that no block holds, or only in part.
+    """
+
+
 @dataclass(frozen=True, eq=False)
 class BlockRecipe:
     """How to open a block where its data is."""
@@ -103,12 +111,15 @@ class OpenedBlock:
         # The last answer: from some round on most blocks keep their labels, and what follows from them.
         self._last: Solved | None = None
 
-    def __call__(self, message: Survey | Solve | Measure) -> Any:
+    def __call__(self, message: Survey | Solve | Measure | Repulsion) -> Any:
         match message:
             case Solve():
                 return self._solve(message)
             case Measure():
                 return [self._part(message.labels, candidate) for candidate in message.candidates]
+            case Repulsion():
+                own = self._region_pairs.repulsive.total(self._owned_in_region)  # type: ignore[arg-type]
+                return own - self._energy.pairs.repulsive.total()
             case _:
                 return self._survey()
 

@@ -1,6 +1,14 @@
 """Block solvers: each one file behind the seam `BlockSolver`."""
 
+from dope.solvers.anneal import Anneal
+from dope.solvers.brute import Brute
 from dope.solvers.icm import Icm
+from dope.solvers.lsa_aux import LsaAux
+from dope.solvers.lsa_tr import LsaTr
 from dope.solvers.max_flow import MaxFlow
+from dope.solvers.mean_field import MeanField
+from dope.solvers.qpbo import Qpbo
+from dope.solvers.tabu import Tabu
+from dope.solvers.trws import TrwS
 
-__all__ = ["Icm", "MaxFlow"]
+__all__ = ["Anneal", "Brute", "Icm", "LsaAux", "LsaTr", "MaxFlow", "MeanField", "Qpbo", "Tabu", "TrwS"]

@@ -1,0 +1,379 @@
+"""The paper's third experiment: an energy that no minimum cut minimizes, whole and over blocks.
+
+Ink drawings under noise, denoised by squared curvature (`dope.models.curvature`), and the smaller instances that
+lsa_tr.md has numbers for. Each energy is minimized by one solver on the whole, and by `Admm()` over blocks with the
+same solver in each; single flips (`Icm`) polish both. In the paper (Picasso's drawing) LSA-TR took 174 s for 10906, and
+8 blocks 53 s for 11115, +1.9 %.
+
+Gaps are in percent of the energy of the whole, negative where blocks found less. Most of that energy is the noise,
+which no labels explain, so gaps are also given in percent of its *fall*, from the labels that the sign of the unary
+gives to those of the whole.
+
+Blocks run one after the other, each timed alone. The *critical path* is what as many workers as blocks would take: the
+slowest block of every round, and what the coordinator does in between. Seconds of the processor are beside those of the
+clock because they do not count what else the machine does.
+
+    DOPE_DATA=folder python experiments/curvature.py -o pictures          # all; instances already there are skipped
+    DOPE_DATA=folder python experiments/curvature.py --instances dancer_ink A1 s05 --modes all --overlaps 0 4
+    python experiments/curvature.py --table                               # the results as a table
+
+DOPE_DATA holds ink/ and nonsubmodular/. Results are added to benchmarks/results/curvature.jsonl, one JSON line per run;
+pictures show what is given, the labels of the whole and those over blocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dope
+from dope.io import read_image, write_image
+from dope.models import curvature, deconvolution
+from dope.protocols import Crew, Executor, Recipe, Worker
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))  # where results are read and written
+
+import lines
+
+RESULTS = lines.RESULTS / "curvature.jsonl"
+DRAWINGS = ("dancer_ink", "team_ink", "bull")
+STORED = {name: f"curvature_{name}.npz" for name in ("A1", "A2", "A3", "A4", "A5")} | {
+    name: f"deconvolution_{name}.npz" for name in ("s05", "s10", "s20")
+}
+# As A1 and A2 of lsa_tr.md, where they were chosen by looking at pictures.
+LAMS = {"all": 2.0, "perimeter": 4.0}
+WINDOW, NOISE = 7, 0.4
+SOLVERS = ("LsaTr", "Icm")
+WHOLE = "whole"
+
+Record = lines.Record
+Labels = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How every instance is run."""
+
+    solver: str
+    blocks: int
+    overlaps: tuple[int, ...]
+    room: tuple[int, int]
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """An energy, the picture it is made of, and the labels it should lead to."""
+
+    name: str
+    mode: str
+    lam: float | None
+    energy: dope.Energy
+    picture: NDArray[np.float64]
+    clean: Labels
+
+
+def main() -> None:
+    arguments = _arguments()
+    if arguments.table:
+        print(table(lines.read(arguments.results)))
+        return
+    settings = Settings(
+        arguments.solver, arguments.blocks, tuple(arguments.overlaps), tuple(arguments.room), arguments.seed
+    )
+    commit = lines.commit()
+    there = [] if arguments.again else [r for r in lines.read(arguments.results) if r["commit"] == commit]
+    for name in arguments.instances:
+        for mode in arguments.modes if name not in STORED else [None]:
+            if _missing(name, mode, settings, there):
+                _run_one(_instance(name, mode, settings), settings, commit, arguments)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    known = [*DRAWINGS, *STORED]
+    parser.add_argument(
+        "--instances", nargs="+", default=known, metavar="NAME", help=f"{', '.join(known)}, or a PNG of ink/"
+    )
+    parser.add_argument("--modes", nargs="+", choices=list(LAMS), default=list(LAMS), help="triples, for drawings")
+    parser.add_argument("--blocks", type=int, default=8)
+    parser.add_argument("--overlaps", nargs="+", type=int, default=[0, 4], help="sites by which a block's side grows")
+    parser.add_argument("--solver", choices=SOLVERS, default=SOLVERS[0])
+    parser.add_argument("--seed", type=int, default=0, help="of the noise on drawings")
+    parser.add_argument(
+        "--room", nargs=2, type=int, default=(600, 800), help="short and long side to which drawings are padded"
+    )
+    parser.add_argument("--again", action="store_true", help="run also what is there already for this commit")
+    parser.add_argument("--table", action="store_true", help="print the results as a table and run nothing")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help="where the lines are added")
+    parser.add_argument("-o", "--pictures", type=Path, metavar="FOLDER", help="where pictures are written")
+    return parser.parse_args()
+
+
+def _missing(name: str, mode: str | None, settings: Settings, there: list[Record]) -> bool:
+    """Whether some line of this instance is not there yet."""
+    places = {(1, 0)} | {(settings.blocks, overlap) for overlap in settings.overlaps}
+    for record in there:
+        same = record["instance"] == name and mode in (None, record["mode"])
+        if same and (record["solver"], record["seed"]) == (settings.solver, settings.seed):
+            places.discard((record["blocks"], record["overlap"]))
+    return bool(places)
+
+
+def _instance(name: str, mode: str | None, settings: Settings) -> Instance:
+    if mode is not None:
+        return drawing(_data() / "ink" / f"{name}.png", mode, settings)
+    with np.load(_data() / "nonsubmodular" / STORED[name]) as stored:
+        picture, clean = stored["image"], stored["clean"]
+        if "blur" in stored:
+            return Instance(name, "deconvolution", None, deconvolution(picture, int(stored["blur"])), picture, clean)
+        mode, lam = str(stored["mode"]), float(stored["lam"])
+        unknown = stored.get("unknown")
+        energy = curvature(picture, lam=lam, window=int(stored["window"]), mode=mode, unknown=unknown)
+        return Instance(name, mode, lam, energy, picture if unknown is None else np.where(unknown, 0.5, picture), clean)
+
+
+def drawing(file: Path, mode: str, settings: Settings) -> Instance:
+    """Dark ink on white as foreground, padded with paper to the room it should have, under noise."""
+    ink = 1.0 - read_image(file) / 255.0
+    short, long = settings.room
+    least = (short, long) if ink.shape[0] < ink.shape[1] else (long, short)
+    missing = [max(0, n - side) for n, side in zip(least, ink.shape, strict=True)]
+    ink = np.pad(ink, [(m // 2, m - m // 2) for m in missing])
+    noisy = ink + np.random.default_rng(settings.seed).normal(0.0, NOISE, ink.shape)
+    energy = curvature(noisy, lam=LAMS[mode], window=WINDOW, mode=mode)
+    return Instance(file.stem, mode, LAMS[mode], energy, noisy, ink > 0.5)
+
+
+def _data() -> Path:
+    folder = os.environ.get("DOPE_DATA")
+    if not folder:
+        raise SystemExit("DOPE_DATA is not set; it names the folder that holds ink/ and nonsubmodular/")
+    return Path(folder)
+
+
+def _run_one(instance: Instance, settings: Settings, commit: str, arguments: argparse.Namespace) -> None:
+    """Run an instance on the whole and over blocks, add a line for each, and draw them side by side."""
+    shown = [instance.picture]
+    for labels, record in runs(instance, settings):
+        again = f"python experiments/curvature.py --instances {instance.name} --solver {settings.solver}"
+        again += (
+            f" --blocks {settings.blocks} --overlaps {' '.join(map(str, settings.overlaps))} --seed {settings.seed}"
+        )
+        if instance.name not in STORED:
+            again += f" --modes {instance.mode} --room {settings.room[0]} {settings.room[1]}"
+        head = {"command": again, "date": lines.now(), "commit": commit, "machine": lines.machine()}
+        lines.append(arguments.results, [head | record])
+        print(
+            f"{instance.name} {instance.mode}, {record['blocks']} blocks, overlap {record['overlap']}: energy "
+            f"{record['energy']:.2f}, gap {record['gap_percent']:+.3f} % ({record['gap_of_fall_percent']:+.2f} % of "
+            f"the fall), {record['seconds']:.2f} s, critical path {record['critical_seconds']:.2f} s",
+            flush=True,
+        )
+        shown.append(labels.astype(np.float64))
+    if arguments.pictures is not None:
+        arguments.pictures.mkdir(parents=True, exist_ok=True)
+        write_image(arguments.pictures / f"{instance.name}-{instance.mode}.png", side_by_side(shown))
+
+
+def runs(instance: Instance, settings: Settings) -> Iterator[tuple[Labels, Record]]:
+    """Labels and measurements: first of the whole, then over blocks for every overlap."""
+    solver = getattr(dope, settings.solver)()
+    whole: Record = {}
+    for blocks, overlap in [(1, 0), *((settings.blocks, overlap) for overlap in settings.overlaps)]:
+        labels, measured = _solved(instance.energy, solver, blocks, overlap)
+        begun = time.perf_counter()
+        polished = dope.Icm().prepare(instance.energy).minimize(instance.energy.unary, start=labels).labels
+        record: Record = {
+            "instance": instance.name,
+            "mode": instance.mode,
+            "lam": instance.lam,
+            "seed": settings.seed,
+            "solver": settings.solver,
+            "settings": repr(solver),
+            "blocks": blocks,
+            "overlap": overlap,
+            "sites": int(np.prod(instance.energy.shape)),
+            "energy_before_polish": instance.energy(labels),
+            "energy": instance.energy(polished),
+            "energy_of_signs": instance.energy(instance.energy.unary < 0),
+            "energy_of_clean": instance.energy(instance.clean),
+            "wrong_percent": 100.0 * float((polished != instance.clean).mean()),
+            **measured,
+            "polish_seconds": round(time.perf_counter() - begun, 3),
+        }
+        whole = whole or record
+        gap, fall = record["energy"] - whole["energy"], record["energy_of_signs"] - whole["energy"]
+        record["gap_percent"] = 100.0 * gap / abs(whole["energy"])
+        record["gap_of_fall_percent"] = 100.0 * gap / fall
+        before = whole["energy_before_polish"]
+        record["gap_before_polish_percent"] = 100.0 * (record["energy_before_polish"] - before) / abs(before)
+        yield polished, record
+
+
+def _solved(energy: dope.Energy, solver: dope.BlockSolver, blocks: int, overlap: int) -> tuple[Labels, Record]:
+    """Labels by the solver itself, or by blocks of it, and how long that took."""
+    times = Times()
+    executor = Timed(dope.Serial(), times)
+    begun, worked = time.perf_counter(), time.process_time()
+    if blocks == 1:
+        with executor.gather([WholeRecipe(energy, solver)]) as crew:
+            (labels,) = crew.ask([None])
+        rounds, stopped = 1, WHOLE
+    else:
+        result = dope.minimize(
+            energy, blocks=blocks, overlap=overlap, method=dope.Admm(), solver=solver, executor=executor
+        )
+        labels, rounds, stopped = result.labels, len(result.trace), result.stopped
+    seconds, cpu_seconds = time.perf_counter() - begun, time.process_time() - worked
+    return labels, {
+        "rounds": rounds,
+        "stopped": stopped,
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(cpu_seconds, 3),
+        "critical_seconds": round(times.critical(seconds), 3),
+        "critical_cpu_seconds": round(times.critical(cpu_seconds, cpu=True), 3),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class WholeRecipe:
+    """All of the energy as one worker."""
+
+    energy: dope.Energy
+    solver: dope.BlockSolver
+
+    def open(self) -> WholeWorker:
+        return WholeWorker(self.energy, self.solver.prepare(self.energy))
+
+
+@dataclass(frozen=True, eq=False)
+class WholeWorker:
+    energy: dope.Energy
+    minimizer: dope.Minimizer
+
+    def __call__(self, message: Any, /) -> Labels:
+        return self.minimizer.minimize(self.energy.unary, start=message).labels
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of every worker at every time that all were asked: of the clock, and of the processor."""
+
+    asked: list[list[tuple[float, float]]] = field(default_factory=list)
+
+    def critical(self, total: float, *, cpu: bool = False) -> float:
+        """What `total` would have been with a processor per worker: the slowest of each time, and the rest."""
+        seconds = [[pair[cpu] for pair in workers] for workers in self.asked]
+        return total - sum(map(sum, seconds)) + sum(map(max, seconds))
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """Another executor, with a watch beside every worker; opening one counts as its work."""
+
+    executor: Executor
+    times: Times
+
+    def gather(self, recipes: Sequence[Recipe]) -> TimedCrew:
+        return TimedCrew(self.executor.gather([TimedRecipe(recipe) for recipe in recipes]), self.times)
+
+
+class TimedCrew:
+    def __init__(self, crew: Crew, times: Times) -> None:
+        self._crew = crew
+        self._times = times
+
+    def ask(self, messages: Sequence[Any]) -> list[Any]:
+        timed = self._crew.ask(messages)
+        self._times.asked.append([seconds for _, seconds in timed])
+        return [reply for reply, _ in timed]
+
+    def __enter__(self) -> Self:
+        self._crew.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._crew.__exit__(*error)
+
+
+@dataclass(frozen=True, eq=False)
+class TimedRecipe:
+    recipe: Recipe
+
+    def open(self) -> TimedWorker:
+        return TimedWorker(self.recipe)
+
+
+class TimedWorker:
+    """Replies with what the worker said and how long it took, opening included."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._worker: Worker | None = None
+
+    def __call__(self, message: Any, /) -> tuple[Any, tuple[float, float]]:
+        begun, worked = time.perf_counter(), time.thread_time()
+        if self._worker is None:
+            self._worker = self._recipe.open()
+        reply = self._worker(message)
+        return reply, (time.perf_counter() - begun, time.thread_time() - worked)
+
+
+def side_by_side(pictures: Sequence[NDArray[np.float64]]) -> NDArray[np.uint8]:
+    """Ink dark on white, a grey line between pictures; those that a blur made smaller stand in the middle."""
+    rows, columns = (max(picture.shape[axis] for picture in pictures) for axis in (0, 1))
+    out = np.full((rows, len(pictures) * (columns + 4) - 4), 0.5)
+    for k, picture in enumerate(pictures):
+        top, left = (rows - picture.shape[0]) // 2, k * (columns + 4) + (columns - picture.shape[1]) // 2
+        out[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+    return np.round(255.0 * (1.0 - np.clip(out, 0.0, 1.0))).astype(np.uint8)
+
+
+def table(records: list[Record]) -> str:
+    """A markdown table of the newest line of each run: the whole, and a row for blocks."""
+    newest = {tuple(r[k] for k in ("instance", "mode", "solver", "seed", "blocks", "overlap")): r for r in records}
+    head = ["instance", "triples", "sites", "solver", "energy, whole", "s", "CPU s", "blocks", "overlap", "energy"]
+    head += ["gap %", "% of the fall", "gap %, unpolished", "rounds", "s", "critical path s", "critical path CPU s"]
+    head += ["wrong %, whole", "wrong %, blocks"]
+    text = ["| " + " | ".join(head) + " |", "|---|---|---:|---|" + "---:|" * (len(head) - 4)]
+    for (name, mode, solver, seed, blocks, overlap), record in newest.items():
+        whole = newest.get((name, mode, solver, seed, 1, 0))
+        if blocks == 1 or whole is None:
+            continue
+        cells = [
+            name,
+            mode,
+            str(record["sites"]),
+            f"`{solver}()`",
+            f"{whole['energy']:.2f}",
+            f"{whole['seconds']:.1f}",
+            f"{whole['cpu_seconds']:.1f}",
+            str(blocks),
+            str(overlap),
+            f"{record['energy']:.2f}",
+            f"{record['gap_percent']:+.3f}",
+            f"{record['gap_of_fall_percent']:+.2f}",
+            f"{record['gap_before_polish_percent']:+.2f}",
+            str(record["rounds"]),
+            f"{record['seconds']:.1f}",
+            f"{record['critical_seconds']:.1f}",
+            f"{record['critical_cpu_seconds']:.1f}",
+            f"{whole['wrong_percent']:.2f}",
+            f"{record['wrong_percent']:.2f}",
+        ]
+        text.append("| " + " | ".join(cells) + " |")
+    return "\n".join(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+"""`dope minimize`: the energy in a file in, its best labels out, and what is known about them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from dope.api import Result
+from dope.api import minimize as minimized
+from dope.arrays import Labels
+from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, exit_codes
+from dope.cli.methods import METHODS, SOLVERS, MethodName, solver_of
+from dope.cli.progress import Counted, at_work
+from dope.cli.record import command, summary_of, trace_of, versions, write_record
+from dope.cli.tables import print_rows
+from dope.errors import InputError
+from dope.executors import Threads
+from dope.io import ENERGY_FORMATS, Instance, check_writable, read_instance, save_labels, write_text
+from dope.protocols import Step
+
+_TEXT = ".txt"
+
+
+def minimize(
+    file: Annotated[str, typer.Argument(help="G-set, QUBO, UAI, DIMACS max-flow, NPZ or NPY.")],
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Where the labels go: .npy, .npz, or .txt with one per line.")
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help=f"What the file is: {', '.join(ENERGY_FORMATS)}; by default as its first words say.",
+            show_default=False,
+        ),
+    ] = None,
+    solver: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What minimizes a block: {', '.join(SOLVERS)}; by default it follows from the weights.",
+            show_default=False,
+        ),
+    ] = None,
+    method: Annotated[
+        MethodName | None,
+        typer.Option(help="How blocks agree; by default exact where it applies, else admm.", show_default=False),
+    ] = None,
+    blocks: Annotated[int | None, typer.Option(help="Number of blocks; by default it follows from the size.")] = None,
+    overlap: Annotated[float | None, typer.Option(help="How much each block grows, as a fraction.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads; by default one per core.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of a --solver that draws at random.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after the round in which so much time has passed: exit code 3.")
+    ] = None,
+    json_: Annotated[str | None, typer.Option("--json", help="Write settings, results and trace here.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    save_on_cancel: Annotated[
+        bool, typer.Option("--save-on-cancel", help="On Ctrl-C, write the best labels so far.")
+    ] = False,
+) -> None:
+    """Minimize the energy in a file: a maximum cut, a QUBO, a Markov network, a minimum cut.
+
+    Examples: dope minimize G1.txt -o side.txt
+
+    dope minimize network.max --json report.json
+    """
+    with exit_codes():
+        task = Task(
+            file=file, format=format_, solver=solver, method=method, blocks=blocks, overlap=overlap, workers=workers,
+            seed=seed, seconds=seconds,
+        )  # fmt: skip
+        outputs = Outputs(output, json_, overwrite, save_on_cancel)
+        outputs.check(task)
+        raise typer.Exit(_run(task, outputs))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to minimize, and how. Paths are as the user gave them."""
+
+    file: str
+    format: str | None
+    solver: str | None
+    method: MethodName | None
+    blocks: int | None
+    overlap: float | None
+    workers: int | None
+    seed: int | None
+    seconds: float | None
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None and not self.seconds > 0:
+            raise InputError(f"--seconds is {self.seconds}; expected a number above 0.")
+        if self.seed is not None and self.solver is None:
+            raise InputError(f"--seed is {self.seed} without --solver; name the solver that it is for.")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `dope.minimize` is told, apart from the energy and where to run."""
+        return {
+            "blocks": self.blocks,
+            "overlap": self.overlap,
+            "method": None if self.method is None else METHODS[self.method](),
+            "solver": None if self.solver is None else solver_of(self.solver, self.seed),
+        }
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files to write."""
+
+    labels: str | None
+    json: str | None
+    overwrite: bool
+    save_on_cancel: bool
+
+    @property
+    def as_text(self) -> bool:
+        return self.labels is not None and Path(self.labels).suffix.lower() == _TEXT
+
+    def check(self, task: Task) -> None:
+        """Everything that can be known before there is something to write."""
+        named = [name for name in (self.labels, self.json) if name is not None]
+        if len(set(named)) < len(named):
+            raise InputError(f"the same file is named for two outputs: {' '.join(named)}")
+        for path in map(Path, named):
+            if path.exists() and Path(task.file).exists() and path.samefile(task.file):
+                raise InputError(f"{path} is read; expected another name for what is written.")
+        if self.labels is not None:
+            check_writable(self.labels, overwrite=self.overwrite, any_suffix=self.as_text)
+        if self.json is not None:
+            check_writable(self.json, overwrite=self.overwrite, any_suffix=True)
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """What can be known when the file has been read."""
+        if self.labels is not None and not self.as_text:
+            check_writable(self.labels, overwrite=self.overwrite, shape=shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    task: Task
+    instance: Instance
+    result: Result
+    seconds: float
+    late: bool
+
+    @property
+    def stopped(self) -> str:
+        return "time limit" if self.stopped_early else self.result.stopped
+
+    @property
+    def stopped_early(self) -> bool:
+        return self.late and self.result.stopped == "cancelled"
+
+    @property
+    def labels(self) -> Labels:
+        """As the sites of the file lie."""
+        labels = np.asarray(self.result.labels)
+        return labels if self.instance.shape is None else labels.reshape(self.instance.shape)
+
+    @property
+    def objective(self) -> dict[str, Any] | None:
+        """What the file is about, in its own words: the value of the labels, and how good it can be at best."""
+        objective, result = self.instance.objective, self.result
+        if objective is None:
+            return None
+        return {
+            "name": objective.optimum if result.exact else objective.name,
+            "value": objective.of(result.energy),
+            "bound": None if result.lower_bound is None else objective.of(result.lower_bound),
+        }
+
+
+def _run(task: Task, outputs: Outputs) -> int:
+    begun = time.perf_counter()
+    console = Console(stderr=True)
+    settings = task.settings
+    with Cancel() as cancel:
+        with at_work(console, f"reading {task.file}"):
+            instance = read_instance(task.file, format=task.format)
+            outputs.check_shape(instance.shape or instance.energy.shape)
+        late = False
+        with at_work(console, "minimizing") as show:
+
+            def watch(step: Step) -> bool:
+                nonlocal late
+                show(step)
+                late = task.seconds is not None and time.perf_counter() - begun > task.seconds
+                return cancel.asked or late
+
+            executor = Counted(Threads(task.workers), show.done)
+            result = minimized(instance.energy, **settings, executor=executor, watch=watch)
+        outcome = _Outcome(task, instance, result, time.perf_counter() - begun, late)
+        if cancel.asked and not outputs.save_on_cancel:
+            print(
+                "dope: cancelled, nothing was written; --save-on-cancel writes the best labels so far", file=sys.stderr
+            )
+            return CANCELLED
+        _write(outcome, outputs)
+    print_rows(_rows(outcome, outputs))
+    if cancel.asked:
+        return CANCELLED
+    return STOPPED_EARLY if outcome.stopped_early else 0
+
+
+def _write(outcome: _Outcome, outputs: Outputs) -> None:
+    """The labels last: who sees them has everything."""
+    if outputs.json is not None:
+        write_record(outputs.json, _record(outcome))
+    if outputs.labels is None:
+        return
+    if outputs.as_text:
+        write_text(outputs.labels, "\n".join(np.where(outcome.labels.ravel(), "1", "0").tolist()) + "\n")
+    else:
+        save_labels(outputs.labels, outcome.labels, overwrite=outputs.overwrite)
+
+
+def _record(outcome: _Outcome) -> dict[str, Any]:
+    energy = outcome.instance.energy
+    return {
+        "job": asdict(outcome.task),
+        "problem": {
+            "format": outcome.instance.format,
+            "sites": energy.unary.size,
+            "pairs": energy.pairs.number,
+            "submodular": energy.submodular,
+        },
+        "result": summary_of(outcome.result, outcome.stopped, outcome.seconds),
+        "objective": outcome.objective,
+        "trace": trace_of(outcome.result),
+        "versions": versions(),
+        "command": command(),
+    }
+
+
+def _rows(outcome: _Outcome, outputs: Outputs) -> dict[str, str]:
+    result, energy = outcome.result, outcome.instance.energy
+    rows = {
+        "file": f"{outcome.task.file} ({outcome.instance.format})",
+        "sites": f"{energy.unary.size:,}, {energy.pairs.number:,} pairs",
+        "blocks": str(len(result.partition.blocks)),
+        "rounds": f"{len(result.trace)}, stopped: {outcome.stopped}",
+        "energy": _number(result.energy),
+        "lower bound": "not known" if result.lower_bound is None else _number(result.lower_bound),
+        "gap": _gap_in_words(result),
+        "proved": "not known" if result.proved is None else f"{result.proved:.2%} of sites",
+    }
+    if outcome.objective is not None:
+        rows[outcome.objective["name"]] = _value_in_words(outcome.objective, result)
+    rows["seconds"] = f"{outcome.seconds:.1f}"
+    written = [name for name in (outputs.labels, outputs.json) if name is not None]
+    return {**rows, "written": ", ".join(written)} if written else rows
+
+
+def _gap_in_words(result: Result) -> str:
+    if result.gap is None:
+        return "not known"
+    if result.exact:
+        return f"none, but for costs rounded by up to {result.rounding_error:.2g}" if result.rounding_error else "none"
+    return f"{_number(result.gap)}, {100 * result.gap / (abs(result.energy) or 1.0):.2g} % of the energy"
+
+
+def _value_in_words(objective: dict[str, Any], result: Result) -> str:
+    value = _number(objective["value"])
+    if result.exact or objective["bound"] is None:
+        return value
+    return f"{value}, at best {_number(objective['bound'])}"
+
+
+def _number(value: float) -> str:
+    """Whole numbers in full, others to ten places.
+
+    >>> _number(11624.0), _number(-0.125), _number(1234567890123.0)
+    ('11,624', '-0.125', '1,234,567,890,123')
+    """
+    return f"{value:,.0f}" if value == int(value) and abs(value) < 2**53 else f"{value:,.10g}"

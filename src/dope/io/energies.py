@@ -1,0 +1,100 @@
+"""Files of energies, in one table: the first words of a file say what it is.
+
+A new format is one module that reads an `Instance` from a path, and one row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dope.energy import Energy
+from dope.errors import InputError
+from dope.io import dimacs, energy_arrays, gset, qubo, uai
+from dope.io.energy_text import COMMENT
+from dope.io.files import check_file, reading
+from dope.io.formats import Name
+from dope.io.instance import Instance
+
+# Enough for the comments at the head of any file seen so far.
+_HEAD = 1 << 16
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+@dataclass(frozen=True)
+class EnergyFormat:
+    """How files of one kind are read; they begin with these bytes, or with words such as these."""
+
+    name: str
+    read: Callable[[Path], Instance]
+    magic: bytes | None = None
+    begins: Callable[[list[str]], bool] | None = None
+
+
+ENERGY_FORMATS: dict[str, EnergyFormat] = {
+    "gset": EnergyFormat("G-set max-cut", gset.read, begins=gset.begins),
+    "qubo": EnergyFormat("QUBO, maximized", qubo.read, begins=qubo.begins),
+    "qubo-min": EnergyFormat("QUBO, minimized", qubo.read_minimized),
+    "uai": EnergyFormat("UAI Markov network", uai.read, begins=uai.begins),
+    "dimacs": EnergyFormat("DIMACS max-flow", dimacs.read, begins=dimacs.begins),
+    "npz": EnergyFormat("NPZ graph", energy_arrays.read_graph, magic=b"PK"),
+    "npy": EnergyFormat("QUBO matrix, minimized", energy_arrays.read_matrix, magic=b"\x93NUMPY"),
+}
+
+
+def read_energy(path: Name, *, format: str | None = None) -> Energy:  # noqa: A002  the word that users look for
+    r"""The energy in a file: what is best in the file's own terms has the least energy.
+
+    Parameters
+    ----------
+    path : path
+        G-set (energy = -cut), QUBO as text (energy = -value, as Beasley's are maximized), UAI Markov network (energy =
+        -log of the product of factors), DIMACS max-flow (energy = cut, label 1 = the source's side), NPZ with the
+        arrays of `Energy.graph` or `Energy.from_tables`, or NPY with the matrix of `Energy.from_qubo`.
+    format : str, optional
+        One of `dope.io.ENERGY_FORMATS`; by default what the file's first words say. "qubo-min" takes energy = value.
+
+    Raises
+    ------
+    InputError
+        No such file, none of these formats, damaged, cut short, or not of binary variables in pairs.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, dope
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "triangle.txt"
+    ...     _ = file.write_text("3 3\n1 2 1\n2 3 1\n1 3 1\n")
+    ...     dope.read_energy(file)([True, False, False])
+    -2.0
+    """
+    return read_instance(path, format=format).energy
+
+
+def read_instance(path: Name, *, format: str | None = None) -> Instance:  # noqa: A002
+    """The same, with what the file's readers call the value, and how its sites lie."""
+    file = Path(path)
+    if format is None:
+        return _recognized(file).read(file)
+    if format not in ENERGY_FORMATS:
+        raise InputError(f"format is {format!r}; expected one of {', '.join(ENERGY_FORMATS)}")
+    return ENERGY_FORMATS[format].read(file)
+
+
+def _recognized(path: Path) -> EnergyFormat:
+    check_file(path, "energy")
+    with reading(path), path.open("rb") as stream:
+        head = stream.read(_HEAD)
+    for magic, name in _PACKED.items():
+        if head.startswith(magic):
+            raise InputError(f"{path}: packed with {name}; unpack it first")
+    lines = (line.split() for line in head.decode("ascii", "replace").splitlines())
+    words = next((words for words in lines if words and words[0] != COMMENT), [])
+    for format_ in ENERGY_FORMATS.values():
+        if format_.magic and head.startswith(format_.magic):
+            return format_
+        if words and format_.begins and format_.begins(words):
+            return format_
+    known = ", ".join(format_.name for format_ in ENERGY_FORMATS.values())
+    raise InputError(f"{path}: begins with {' '.join(words)[:60]!r}, as no format does; expected one of {known}")

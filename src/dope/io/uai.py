@@ -1,0 +1,151 @@
+"""UAI: a Markov network, `MARKOV`, of binary variables and factors of at most two of them.
+
+    p(x) ~ prod_f f(x_f),        energy = -sum_f log f(x_f)
+
+so that a minimum is a most probable assignment. In a factor's table the last variable changes first. Factors of the
+same variables multiply. A zero would be an infinite cost, so it is refused: a small number in its place says "hardly
+ever". Evidence, which comes in a file of its own, is not read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from dope.arrays import Sites
+from dope.energy import Energy
+from dope.io.energy_text import Floats, Text, opened
+from dope.io.instance import Instance, Objective
+
+OBJECTIVE = Objective("log product", "maximum log product", -1.0)
+_PREAMBLE = "MARKOV"
+# Characters of all the numbers there are: what Python's float takes beyond that is none in this format.
+_ALIEN = re.compile(r"[^0-9eE.+\-\s]")
+_PIECE = 1 << 22
+
+
+def begins(words: list[str]) -> bool:
+    """Whether a file with these first words is one."""
+    return words[:1] in (["MARKOV"], ["BAYES"])
+
+
+def read(path: Path) -> Instance:
+    """The network, as the energy of its assignments."""
+    with opened(path, "UAI") as text:
+        words = text.words()
+        if words[:1] != [_PREAMBLE]:
+            raise text.error(f"begins with {' '.join(words)[:60]!r}; expected {_PREAMBLE}, a Markov network")
+        numbers = _numbers(text, words[1:])
+        sites, rest = _variables(text, numbers)
+        scopes, sizes, rest = _scopes(text, sites, rest)
+        tables = _tables(text, sizes, rest)
+        energy = _energy(sites, scopes, sizes, tables)
+    return Instance(energy, "UAI Markov network", OBJECTIVE)
+
+
+def _numbers(text: Text, words: list[str]) -> Floats:
+    """All that follow, in pieces that end where a line does."""
+    found = []
+    piece = " ".join(words) + "\n"
+    while piece:
+        alien = _ALIEN.search(piece)
+        if alien:
+            raise text.error(f"holds {alien[0]!r} among its numbers; expected digits, signs, points and exponents")
+        tokens = piece.split()
+        try:
+            found.append(np.fromiter(map(float, tokens), np.float64, len(tokens)))
+        except ValueError as error:
+            raise text.error(f"{str(error).removeprefix('could not convert ')[:60]} is no number") from error
+        piece = text.stream.read(_PIECE) + text.stream.readline()
+    return np.concatenate(found)
+
+
+def _variables(text: Text, numbers: Floats) -> tuple[int, Floats]:
+    number, rest = _count(text, "variables", numbers)
+    if number < 1:
+        raise text.error("declares no variables; expected at least one")
+    states = rest[:number]
+    if len(states) < number:
+        raise text.error(f"cut short: declares {number:,} variables and lists {len(states):,}; get a whole copy")
+    if (states != 2).any():
+        at = int(np.argmax(states != 2))
+        raise text.error(f"variable {at} has {states[at]:g} states; expected binary variables, of 2 states")
+    return number, rest[number:]
+
+
+def _scopes(text: Text, sites: int, numbers: Floats) -> tuple[Sites, Sites, Floats]:
+    """The variables of each factor, (factors, 2) with -1 for none, and how many they are."""
+    number, rest = _count(text, "factors", numbers)
+    listed = rest[: 3 * number].tolist()
+    starts, at = [], 0
+    for factor in range(number):
+        if at >= len(listed):
+            raise text.error(f"cut short: declares {number:,} factors and lists {factor:,}; get a whole copy")
+        if listed[at] not in (0.0, 1.0, 2.0):
+            raise text.error(f"factor {factor} is of {listed[at]:g} variables; expected at most 2")
+        starts.append(at)
+        at += 1 + int(listed[at])
+    if at > len(rest):
+        raise text.error("cut short: ends among the variables of its factors; get a whole copy")
+    begin = np.array(starts, dtype=np.int64)
+    sizes = rest[begin].astype(np.int64)
+    scopes = np.full((number, 2), -1, dtype=np.int64)
+    for place in (0, 1):
+        has = sizes > place
+        values = rest[begin[has] + 1 + place]
+        bad = (np.rint(values) != values) | (values < 0) | (values >= sites)
+        if bad.any():
+            factor, value = int(np.flatnonzero(has)[np.argmax(bad)]), float(values[np.argmax(bad)])
+            raise text.error(f"factor {factor} names variable {value:.15g}; expected 0 to {sites - 1}")
+        scopes[has, place] = values.astype(np.int64)
+    twice = (scopes[:, 0] == scopes[:, 1]) & (sizes == 2)
+    if twice.any():
+        raise text.error(f"factor {int(np.argmax(twice))} names one variable twice; expected two different ones")
+    return scopes, sizes, rest[at:]
+
+
+def _tables(text: Text, sizes: Sites, numbers: Floats) -> Floats:
+    """The tables of all factors, (factors, 4): entries beyond a factor's own are 1."""
+    lengths = 1 << sizes
+    ends = np.cumsum(lengths + 1)
+    needed = int(ends[-1]) if len(ends) else 0
+    if len(numbers) != needed:
+        trouble = "cut short" if len(numbers) < needed else "more follows than was declared"
+        raise text.error(f"its tables take {needed:,} numbers, but {len(numbers):,} are there: {trouble}")
+    starts = ends - lengths
+    wrong = numbers[starts - 1] != lengths
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise text.error(f"the table of factor {at} declares {numbers[starts[at] - 1]:g} entries, not {lengths[at]}")
+    tables = np.ones((len(sizes), 4))
+    for entry in range(4):
+        has = lengths > entry
+        tables[has, entry] = numbers[starts[has] + entry]
+    bad = ~((tables > 0) & np.isfinite(tables))
+    if bad.any():
+        factor, entry = divmod(int(np.argmax(bad)), 4)
+        raise text.error(
+            f"factor {factor} holds {tables[factor, entry]:g}, whose cost -log is not finite; expected numbers above "
+            "0. Put a small one, such as 1e-30, in place of 0"
+        )
+    return tables
+
+
+def _energy(sites: int, scopes: Sites, sizes: Sites, tables: Floats) -> Energy:
+    cost = -np.log(tables) + 0.0
+    costs = np.zeros((sites, 2))
+    for label in (0, 1):
+        costs[:, label] = np.bincount(scopes[sizes == 1, 0], cost[sizes == 1, label], sites)
+    energy = Energy.from_tables(costs, scopes[sizes == 2], cost[sizes == 2].reshape(-1, 2, 2))
+    return replace(energy, constant=energy.constant + float(cost[sizes == 0, 0].sum()))
+
+
+def _count(text: Text, what: str, numbers: Floats) -> tuple[int, Floats]:
+    if not len(numbers):
+        raise text.error(f"cut short: ends before the number of {what}; get a whole copy")
+    if not (0 <= numbers[0] <= len(numbers)) or numbers[0] != int(numbers[0]):
+        raise text.error(f"declares {numbers[0]:.15g} {what}; expected a whole number that the file has room for")
+    return int(numbers[0]), numbers[1:]

@@ -1,0 +1,197 @@
+"""LSA-TR: local submodular approximations in trust regions (Gorelick, Boykov, Veksler, Ben Ayed, Delong, CVPR 2014).
+
+At labels y the repulsive pairs (w_ij < 0) are taken to first order and the attractive ones kept as they are:
+
+    E_y(z) = tangent(y)' z + sum_{w_ij > 0} w_ij |z_i - z_j| + constant,        E_y(y) = E(y)
+
+which one minimum cut minimizes, and so does it where leaving y costs:
+
+    z = argmin E_y(z) + penalty * sum_i d_i [z_i != y_i]
+
+    repeat
+      P = E_y(y) - E_y(z),  R = E(y) - E(z)        the fall predicted, and the fall there is
+      if z gains nothing: z, penalty <- the smallest step that does, R > 0 or stop
+      penalty <- penalty / 2 if R / P > 1/4 else penalty * 2
+      if R > 0: y <- z
+
+d is the distance to the other label (Euclidean, on a grid) or 1 (Hamming). The smallest useful step has the largest
+penalty for which leaving y pays: the ratio problem max_z (E_y(y) - E_y(z)) / dist(z, y), solved by Dinkelbach's cuts
+that begin at the best single flip. Labels only ever improve. Where nothing does, single flips are tried, then chains
+(`solvers.chains`), and the trust region again if they found something: that is `polish`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from dope import _core
+from dope.arrays import Labels, Reals
+from dope.energy import Energy
+from dope.errors import InputError
+from dope.pairs import GridPairs
+from dope.protocols import Answer, Minimizer
+from dope.solvers.chains import Chains, least_fall
+from dope.solvers.max_flow import MaxFlow
+from dope.solvers.settings import require_count
+from dope.solvers.standpoint import lowest, neighbors
+from dope.solvers.starts import DEFAULT, StartName, Starts, Values, checked_starts
+
+# As in the authors' code, and in OpenGM's.
+FIRST_PENALTY, FACTOR, ENOUGH = 0.1, 2.0, 0.25
+LEAST_PENALTY, MOST_PENALTY = 1e-9, 1e9
+
+
+@dataclass(frozen=True)
+class LsaTr:
+    """A low minimum of any energy, by minimum cuts of its approximations about the labels so far.
+
+    Attributes
+    ----------
+    distance : "euclidean", the distance to the other label, on grids; or "hamming", the number of sites changed.
+        Graphs have no distances: sites are counted there.
+    starts : where to begin when no labels are given; the best end is the answer (`solvers.starts` says what they are).
+    polish : where trust regions end, flip single sites; where the best start ends, chain bounds as well, until so many
+        in a row gained nothing. 0 for trust regions alone.
+    seed : of the chains.
+    cuts : at most about so many minimum cuts per start.
+    """
+
+    distance: Literal["euclidean", "hamming"] = "euclidean"
+    starts: tuple[StartName, ...] = DEFAULT
+    polish: int = 5
+    seed: int = 0
+    cuts: int = 10_000
+
+    def __post_init__(self) -> None:
+        if self.distance not in ("euclidean", "hamming"):
+            raise InputError(f"LsaTr: distance is {self.distance!r}; expected 'euclidean' or 'hamming'.")
+        for name, value, least in (("polish", self.polish, 0), ("seed", self.seed, 0), ("cuts", self.cuts, 1)):
+            require_count(f"LsaTr: {name}", value, least)
+
+        checked_starts("LsaTr", self.starts)
+
+    def prepare(self, energy: Energy) -> LsaTrMinimizer:
+        return LsaTrMinimizer(energy, self)
+
+
+class LsaTrMinimizer:
+    """The attractive pairs as a flow that is kept from cut to cut, and all pairs as a standpoint."""
+
+    def __init__(self, energy: Energy, settings: LsaTr) -> None:
+        self._shape, self._settings = energy.shape, settings
+        self._axes = isinstance(energy.pairs, GridPairs)
+        self._flow: Minimizer = MaxFlow().prepare(Energy(energy.unary, energy.pairs.attractive))
+        around = neighbors(energy.pairs)
+        self._here = _core.Standpoint(around)
+        self._starts = Starts.of(settings.starts, energy, self._flow, around)
+        self._chains = Chains.of(self._here, self._flow, energy.shape)
+        self.cuts = 0  # those of trust regions, of all calls together
+
+    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+        prices = np.ascontiguousarray(unary, dtype=np.float64)
+        self._least_fall = least_fall(prices)
+        starts = self._starts.labels(prices) if start is None else [start]
+        labels = lowest(self._here, prices, [self._descended(prices, one) for one in starts])
+        return Answer(self._polished(prices, labels) if self._settings.polish else labels)
+
+    def _descended(self, unary: Values, start: Labels) -> Labels:
+        """Where trust regions and single flips lead from these labels."""
+        self._here.stand(unary.ravel(), start.ravel())
+        self._descend(unary.size)
+        return self._here.labels().reshape(self._shape)
+
+    def _polished(self, unary: Values, labels: Labels) -> Labels:
+        settings, prices = self._settings, unary.ravel()
+        self._here.stand(prices, labels.ravel())
+        while self._chains.descend(prices, patience=settings.polish, seed=settings.seed):
+            self._descend(unary.size)
+        return self._here.labels().reshape(self._shape)
+
+    def _descend(self, flips: int) -> None:
+        left = self._settings.cuts
+        while left > 0:
+            left -= self._descend_by_cuts(left)
+            if not self._settings.polish or not self._here.descend(flips):
+                break
+
+    def _descend_by_cuts(self, most: int) -> int:
+        """Trust regions from where we stand until none helps; how many cuts it took."""
+        before, penalty = self.cuts, FIRST_PENALTY
+        region = self._region()
+        while self.cuts - before < most:
+            step = self._step(region, penalty)
+            if step.gain <= self._least_fall:
+                smallest = self._smallest_step(region)
+                if smallest is None or smallest.actual <= self._least_fall:
+                    break
+                step = smallest
+            enough = step.actual > ENOUGH * step.predicted
+            penalty = min(MOST_PENALTY, max(LEAST_PENALTY, step.penalty / FACTOR if enough else step.penalty * FACTOR))
+            if step.actual > 0.0:
+                self._here.move(step.labels)
+                region = self._region()
+        return self.cuts - before
+
+    @property
+    def _euclidean(self) -> bool:
+        return self._axes and self._settings.distance == "euclidean"
+
+    def _region(self) -> _Region:
+        labels = self._here.labels()
+        away = _core.distances(labels.reshape(self._shape)).ravel() if self._euclidean else np.ones(labels.size)
+        return _Region(labels, away, self._here.tangents())
+
+    def _step(self, region: _Region, penalty: float) -> _Step:
+        """Where one cut leads when leaving the labels costs so much."""
+        self.cuts += 1
+        unary = region.tangents + penalty * np.where(region.labels, -region.away, region.away)
+        return self._step_to(self._flow.minimize(unary.reshape(self._shape)).labels.ravel(), region, penalty)
+
+    def _step_to(self, labels: Labels, region: _Region, penalty: float) -> _Step:
+        actual, predicted = self._here.falls(labels)
+        return _Step(labels, penalty, actual, predicted, float(region.away[labels != region.labels].sum()))
+
+    def _smallest_step(self, region: _Region) -> _Step | None:
+        """The step at the largest penalty that any step survives; None where none gains anything at all."""
+        prices = self._here.prices()
+        ratios = np.where(region.labels, prices, -prices) / region.away
+        best, found = int(ratios.argmax()), None
+        penalty = max(float(ratios[best]), LEAST_PENALTY)
+        if ratios[best] > LEAST_PENALTY:
+            flipped = region.labels.copy()
+            flipped[best] = not flipped[best]
+            found = self._step_to(flipped, region, penalty)
+        while True:
+            step = self._step(region, penalty)
+            if step.gain <= self._least_fall:
+                return found
+            penalty = step.predicted / step.moved
+            found = replace(step, penalty=penalty)
+
+
+@dataclass(frozen=True, eq=False)
+class _Region:
+    """Labels, how far each site is from leaving them, and the energy to first order about them."""
+
+    labels: Labels
+    away: Values
+    tangents: Values
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """Labels that a cut proposes, the fall of the energy and of its approximation, and the way there."""
+
+    labels: Labels
+    penalty: float
+    actual: float
+    predicted: float
+    moved: float
+
+    @property
+    def gain(self) -> float:
+        """What is left of the predicted fall after paying for the way."""
+        return self.predicted - self.penalty * self.moved

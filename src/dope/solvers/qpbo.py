@@ -1,0 +1,248 @@
+"""QPBO: what the roof dual proves of an energy of any signs, and labels for the rest.
+
+`roof` has the equations. A minimizer of the doubled energy F proves a bound, and at the sites where y' = 1 - y labels
+that some minimum has, all of them at once. Beyond that:
+
+ties      F can have many minimizers, and those that are proved by all of them are fewest. Where costs are whole, F is
+          minimized again with whispers, prices so small that they only choose among its minimizers, for label 0 and
+          for label 1 by turns, until neither finds more.
+probing   (Boros, Hammer, Tavares 2006) with a site forced to 0 and then to 1, what both prove alike is proved, as some
+          minimum is under one of the two. Where one of the two has a bound above known labels, the other is right.
+improving (Rother, Kolmogorov, Lempitsky, Szummer 2007) with random sites forced to the labels y they have, what is
+          proved of the others can be adopted: it does not raise the energy of y.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dope import _core
+from dope.arrays import Labels, Reals
+from dope.energy import Energy
+from dope.errors import InputError
+from dope.pairs import GridPairs, Pairs
+from dope.protocols import Answer, Minimizer
+from dope.solvers.max_flow import MaxFlow
+from dope.solvers.roof import Roof
+from dope.solvers.settings import require_count
+from dope.solvers.standpoint import lowest, neighbors
+
+Values = npt.NDArray[np.float64]
+
+# Whispers of different loudness, so that those of sites that can only move together seldom cancel.
+LOUDEST_WHISPER = 8
+# By turns for label 0 and for label 1; more than two were seldom of use.
+MOST_TURNS = 16
+# Single flips per site, at most; far more than it takes to arrive.
+MOST_FLIPS = 1000
+
+
+@dataclass(frozen=True)
+class Qpbo:
+    """A lower bound for any energy, a proof for some of the labels, and reasonable labels for the others.
+
+    `proved` of the answer says which sites are proved: there is a minimum (of the integer energy, where costs are
+    rounded) that has all these labels. Where no weight is negative these are all sites, and mostly so where none is
+    after some labels are swapped. The more and the stronger the pairs that repel, the fewer. The others begin with the
+    start, or with 0, with 1 and with the sign of what the proved ones make of their unary, and flip one by one while
+    that pays; the best of these is taken.
+
+    Attributes
+    ----------
+    probe : also force sites to one label and the other; proves more, at two minimizations per site that is left.
+    rounds : so many times over all sites, at most, while that proves something.
+    improve : so many times, try to lower the energy with random sites forced to their labels.
+    seed : of these random sites.
+
+    Examples
+    --------
+    >>> energy = Energy.graph([2.0, -1.0, -1.0], [[0, 1], [1, 2]], [1.0, -2.0])
+    >>> answer = Qpbo().prepare(energy).minimize(energy.unary)
+    >>> answer.labels.astype(int).tolist(), answer.bound, answer.exact
+    ([0, 0, 1], -3.0, True)
+    """
+
+    probe: bool = False
+    rounds: int = 3
+    improve: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.probe, bool):
+            raise InputError(f"Qpbo: probe is {self.probe!r}; expected True or False.")
+        require_count("Qpbo: rounds", self.rounds, 1)
+        require_count("Qpbo: improve", self.improve, 0)
+        require_count("Qpbo: seed", self.seed, 0)
+
+    def prepare(self, energy: Energy) -> Minimizer:
+        if energy.submodular:
+            return WholeMinimizer(energy)
+        return QpboMinimizer(energy, self)
+
+
+class WholeMinimizer:
+    """An energy whose pairs all attract: y and y' have nothing to do with each other, and one of them is enough."""
+
+    def __init__(self, energy: Energy) -> None:
+        self._flow = MaxFlow().prepare(energy)
+
+    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+        answer = self._flow.minimize(unary, start=start)
+        return replace(answer, proved=np.ones(unary.shape, dtype=np.bool_))
+
+
+@dataclass(eq=False)
+class _Known:
+    """What is proved so far: the sites, their labels (anything elsewhere), and a lower bound."""
+
+    sites: Labels
+    labels: Labels
+    bound: float
+
+    def add(self, sites: Labels, labels: Labels) -> npt.NDArray[np.int64]:
+        """Take over labels where nothing is proved yet; where that was."""
+        new = sites & ~self.sites
+        self.labels = np.where(new, labels, self.labels)
+        self.sites = self.sites | new
+        return np.flatnonzero(new)
+
+
+class QpboMinimizer:
+    """The doubled pairs as a flow that is kept from call to call, and all pairs as a standpoint."""
+
+    def __init__(self, energy: Energy, settings: Qpbo) -> None:
+        self._pairs, self._settings = energy.pairs, settings
+        self._roof = Roof(energy)
+        self._here = _core.Standpoint(neighbors(energy.pairs))
+
+    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+        prices = unary.ravel().astype(np.float64)
+        roof = self._roof
+        roof.solve(prices)
+        known = _Known(*roof.labels(), roof.bound())
+        if not known.sites.all():
+            self._whisper(prices, known)
+        labels = self._completed(prices, known, None if start is None else start.ravel())
+        if self._settings.probe and not known.sites.all():
+            self._probe(known, self._value(prices, labels))
+            labels = lowest(self._here, prices, [labels, self._completed(prices, known, labels)])
+        if self._settings.improve and not known.sites.all():
+            labels = self._improved(prices, known, labels)
+        proved = known.sites & (labels == known.labels)
+        exact = bool(proved.all()) or (roof.rounding_error == 0.0 and self._value(prices, labels) <= known.bound)
+        return Answer(
+            labels.reshape(unary.shape),
+            known.bound,
+            proved=(proved | exact).reshape(unary.shape),
+            exact=exact,
+            rounding_error=roof.rounding_error,
+        )
+
+    def _value(self, prices: Values, labels: Labels) -> float:
+        shape = self._pairs.shape
+        return Energy(prices.reshape(shape), self._pairs)(labels.reshape(shape))
+
+    def _completed(self, prices: Values, known: _Known, start: Labels | None) -> Labels:
+        """Labels for all sites: the proved ones, and for the others those of a local minimum."""
+        if known.sites.all():
+            return known.labels.copy()
+        starts = self._starts(prices, known) if start is None else [np.where(known.sites, known.labels, start)]
+        # A site whose price outweighs its pairs does not flip.
+        pinned = np.where(known.labels, -1.0, 1.0) * 4.0 * self._pairs.strength
+        return lowest(self._here, prices, [self._descended(np.where(known.sites, pinned, prices), y) for y in starts])
+
+    def _starts(self, prices: Values, known: _Known) -> list[Labels]:
+        """The proved labels, and for the others 0, 1, and the sign of what the proved ones make of their unary."""
+        none, each = known.labels & known.sites, known.labels | ~known.sites
+        fields = []
+        for labels in (none, each):
+            self._here.stand(prices, labels)
+            fields.append(self._here.prices())
+        # What sites without a label add to the two fields cancels.
+        return [np.where(known.sites, known.labels, fields[0] + fields[1] < 0.0), none, each]
+
+    def _descended(self, prices: Values, labels: Labels) -> Labels:
+        self._here.stand(prices, labels)
+        self._here.descend(MOST_FLIPS * len(prices))
+        return self._here.labels()
+
+    def _whisper(self, prices: Values, known: _Known) -> None:
+        """Prove more where F has several minimizers; of whole costs, while there is room for whispers beside them."""
+        whispers = self._whispers
+        if self._roof.rounding_error > 0.0 or whispers is None or whispers.rounding_error > 0.0:
+            return
+        draw, idle = np.random.default_rng(0), 0
+        for turn in range(MOST_TURNS):
+            whispered = self._louder * prices + (-1) ** turn * draw.integers(1, LOUDEST_WHISPER + 1, len(prices))
+            forced = np.where(known.labels, -whispers.force_price, whispers.force_price)
+            whispers.solve(np.where(known.sites, forced, whispered))
+            idle = 0 if len(known.add(*whispers.labels())) else idle + 1
+            if idle == 2 or known.sites.all():
+                return
+
+    @cached_property
+    def _louder(self) -> float:
+        """Makes costs whole, and so large that all whispers together do not change their order."""
+        return self._roof.scale * 2.0 ** (2 * LOUDEST_WHISPER * self._pairs.sites).bit_length()
+
+    @cached_property
+    def _whispers(self) -> Roof | None:
+        pairs = _scaled(self._pairs, self._louder)
+        return Roof(Energy(np.zeros(pairs.shape), pairs)) if math.isfinite(pairs.strength) else None
+
+    def _probe(self, known: _Known, least: float) -> None:
+        """Force sites to 0 and to 1, one after the other, while that proves something; some labels cost `least`."""
+        self._force_known(known)
+        for _ in range(self._settings.rounds):
+            before = np.flatnonzero(~known.sites)
+            for site in before.tolist():
+                if not known.sites[site]:
+                    self._probe_site(site, known, least)
+            if known.sites.all() or not known.sites[before].any():
+                break
+        known.bound = max(known.bound, self._roof.bound())
+
+    def _probe_site(self, site: int, known: _Known, least: float) -> None:
+        roof, place = self._roof, np.array([site])
+        trials = []
+        for label in (False, True):
+            roof.force(place, np.array([label]))
+            trials.append(_Known(*roof.labels(), roof.bound()))
+        known.bound = max(known.bound, min(trial.bound for trial in trials))
+        new = known.add(*_proved_by_both(trials[0], trials[1], least, 2.0 * roof.rounding_error))
+        roof.force(new, known.labels[new], release=place)
+
+    def _improved(self, prices: Values, known: _Known, labels: Labels) -> Labels:
+        """Labels with no more energy."""
+        self._force_known(known)
+        draw, free = np.random.default_rng(self._settings.seed), np.flatnonzero(~known.sites)
+        for _ in range(self._settings.improve):
+            kept = draw.random(len(free)) < draw.random()
+            self._roof.force(free[kept], labels[free[kept]], release=free[~kept])
+            sites, found = self._roof.labels()
+            labels = lowest(self._here, prices, [np.where(sites, found, labels), labels])
+        return self._completed(prices, known, labels)
+
+    def _force_known(self, known: _Known) -> None:
+        sites = np.flatnonzero(known.sites)
+        self._roof.force(sites, known.labels[sites])
+
+
+def _proved_by_both(zero: _Known, one: _Known, least: float, margin: float) -> tuple[Labels, Labels]:
+    """What is known of a site's two labels together: the sites, and their labels."""
+    for this, other in ((zero, one), (one, zero)):
+        # Nothing under the other label is better than these labels, or than some that have been found.
+        if other.bound > least + margin or (this.sites.all() and other.bound >= this.bound + margin):
+            return this.sites, this.labels
+    return zero.sites & one.sites & (zero.labels == one.labels), zero.labels
+
+
+def _scaled(pairs: Pairs, factor: float) -> Pairs:
+    if isinstance(pairs, GridPairs):
+        return replace(pairs, factors=factor * pairs.factors, bounds=factor * pairs.bounds)
+    return replace(pairs, weights=factor * pairs.weights)
