@@ -1,7 +1,7 @@
 """LSA-TR in plain NumPy and PyMaxflow: what `dope.LsaTr` is measured against.
 
-The same rules (Gorelick et al. 2014; the break point by Dinkelbach's cuts from the best single flip), the same start, and
-the flow is kept from cut to cut; sparse products by SciPy, distances by `scipy.ndimage`.
+The same rules (Gorelick et al. 2014; the break point by Dinkelbach's cuts from the best single flip), the same start,
+and the flow is kept from cut to cut; sparse products by SciPy, distances by `scipy.ndimage`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class Reference:
         self._graph.maxflow()
         return np.asarray(self._graph.get_grid_segments(self._nodes))
 
-    def _step(self, labels: Labels, tangent: Values, away: Values, penalty: float) -> tuple[Labels, float, float, float]:
+    def _step(
+        self, labels: Labels, tangent: Values, away: Values, penalty: float
+    ) -> tuple[Labels, float, float, float]:
         found = self._cut(tangent + penalty * np.where(labels, -away, away))
         actual, predicted = self._falls(labels, found)
         return found, actual, predicted, float(away[found != labels].sum())

@@ -102,6 +102,8 @@ void bind_standpoint(nb::module_& m) {
             nb::arg("rank"))
         .def("labels", [](const Standpoint& self) { return copied<bool>(self, self.labels()); })
         .def("prices", [](const Standpoint& self) { return copied<double>(self, self.prices()); })
+        .def("repulsion",
+             [](const Standpoint& self) { return copied<double>(self, self.repulsion()); })
         .def("tangents",
              [](const Standpoint& self) { return copied<double>(self, self.tangents()); });
     m.def(

@@ -20,11 +20,14 @@ class StandpointOf final : public Standpoint {
           prices_(size_),
           tangents_(size_),
           noise_(size_),
-          strength_(size_) {
+          strength_(size_),
+          repulsion_(size_) {
         for (Index i = 0; i < sites(); ++i) {
-            double sum = 0.0;
-            neighbors_->visit(i, [&](Index, double w) { sum += std::abs(w); });
-            strength_[i] = sum;
+            double attracted = 0.0, repelled = 0.0;
+            neighbors_->visit(
+                i, [&](Index, double w) { (w < 0.0 ? repelled : attracted) += std::abs(w); });
+            strength_[i] = attracted + repelled;
+            repulsion_[i] = repelled;
         }
     }
 
@@ -32,6 +35,7 @@ class StandpointOf final : public Standpoint {
     const std::uint8_t* labels() const override { return labels_.data(); }
     const double* prices() const override { return prices_.data(); }
     const double* tangents() const override { return tangents_.data(); }
+    const double* repulsion() const override { return repulsion_.data(); }
 
     void stand(const double* unary, const std::uint8_t* labels) override {
         for (Index i = 0; i < sites(); ++i) labels_[i] = labels[i] != 0;
@@ -118,7 +122,7 @@ class StandpointOf final : public Standpoint {
     std::shared_ptr<const Kind> neighbors_;
     std::size_t size_;
     std::vector<std::uint8_t> labels_;
-    std::vector<double> prices_, tangents_, noise_, strength_;
+    std::vector<double> prices_, tangents_, noise_, strength_, repulsion_;
 };
 
 }  // namespace

@@ -40,6 +40,9 @@ class Standpoint {
     virtual const std::uint8_t* labels() const = 0;
     virtual const double* prices() const = 0;
     virtual const double* tangents() const = 0;
+
+    // sum over repulsive pairs of |w_ij|.
+    virtual const double* repulsion() const = 0;
 };
 
 std::unique_ptr<Standpoint> standpoint(const Neighbors& neighbors);

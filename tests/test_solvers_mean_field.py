@@ -21,7 +21,7 @@ def slack(energy):
 
 def native(energy):
     first, second, weights = energy.pairs.edges()
-    return _core.MeanField.graph(energy.unary.size, np.stack([first, second], axis=1), weights)
+    return _core.MeanField(_core.Neighbors.graph(energy.unary.size, np.stack([first, second], axis=1), weights))
 
 
 @given(energies(most=10, signed=True), st.data())
@@ -54,7 +54,7 @@ def test_where_it_is_hot_the_probabilities_solve_their_equation(energy):
 @given(energies(most=24, signed=True))
 def test_strength_is_the_sum_of_weights_around_a_site(energy):
     sums = np.abs(edge_weight_matrix(energy)).sum(axis=1)
-    core = MeanField().prepare(energy)._core
+    core = native(energy)
     assert core.strength == pytest.approx(sums.max(), abs=1e-12)
     assert core.mean_strength == pytest.approx(sums.mean(), abs=1e-12)
 

@@ -114,7 +114,8 @@ def test_annealing_deblurs(name, data_folder):
 @pytest.mark.parametrize("name", ANNEALED)
 def test_annealing_slowly_goes_as_low_as_is_known(name, data_folder):
     energy = instance(data_folder, name)
-    labels = Anneal(sweeps=10_000, reads=4).prepare(energy).minimize(energy.unary).labels
+    reads = 8 if name == "curvature_A3" else 4  # the largest
+    labels = Anneal(sweeps=10_000, reads=reads).prepare(energy).minimize(energy.unary).labels
     known = ANNEALED[name]
     assert round(energy(labels), 3 if known < 100 else 1) <= known
 

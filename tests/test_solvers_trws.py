@@ -94,7 +94,7 @@ def test_rounding_is_no_worse_than_admitted(data):
     edges = np.array([(i, j) for i in range(n) for j in range(i)])
     sizes = 10.0 ** rng.integers(-9, 9, len(edges) + n)
     costs = sizes * rng.normal(size=len(edges) + n)
-    core = _core.Trws.graph(n, edges, costs[n:])
+    core = _core.Trws(_core.Neighbors.graph(n, edges, costs[n:]))
     _, bound, error, _ = core.run(costs[:n], data.draw(st.sampled_from([1, 10, 300])), 0.0, 0.0)
     assert Fraction(bound) - Fraction(error) <= exact_optimum(costs[:n], edges, costs[n:])
 

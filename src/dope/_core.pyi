@@ -255,6 +255,8 @@ class Standpoint:
         """u_i + sum_j w_ij (1 - 2 y_j): label 1 over label 0 at site i, its neighbors as they are."""
     def tangents(self) -> NDArray[np.float64]:
         """The same, summed over repulsive pairs only."""
+    def repulsion(self) -> NDArray[np.float64]:
+        """The sum of |w_ij| over the repulsive pairs of i."""
 
 @final
 class Trws:

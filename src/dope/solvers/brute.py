@@ -37,7 +37,7 @@ class Brute:
     >>> energy = Energy.graph([1.0, 1.0, -1.0], [[0, 1], [1, 2]], [-3.0, 0.5])
     >>> answer = Brute().prepare(energy).minimize(energy.unary)
     >>> answer.labels.astype(int).tolist(), answer.bound
-    ([1, 0, 1], -2.5)
+    ([0, 1, 1], -3.0)
     """
 
     def prepare(self, energy: Energy) -> BruteMinimizer:

@@ -13,6 +13,7 @@ from labels where trust regions and single flips are stuck.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +39,11 @@ class Chains:
     here: _core.Standpoint
     flow: Minimizer
     shape: tuple[int, ...]
-    repulsion: Values  # the sum of |w| over each site's repulsive pairs
 
-    @classmethod
-    def of(cls, here: _core.Standpoint, flow: Minimizer, shape: tuple[int, ...]) -> Chains:
-        nothing = np.zeros(int(np.prod(shape)))
-        here.stand(nothing, nothing > 0)
-        return cls(here, flow, shape, -here.tangents())
+    @cached_property
+    def repulsion(self) -> Values:
+        """The sum of |w| over each site's repulsive pairs."""
+        return self.here.repulsion()
 
     def descend_averaged(self, unary: Values) -> None:
         """Minimize averaged bounds while the energy falls; unaries are flat here."""

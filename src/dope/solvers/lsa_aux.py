@@ -13,6 +13,7 @@ import numpy as np
 from dope import _core
 from dope.arrays import Labels, Reals
 from dope.energy import Energy
+from dope.pairs import GridPairs
 from dope.protocols import Answer
 from dope.solvers.chains import Chains
 from dope.solvers.max_flow import MaxFlow
@@ -53,8 +54,8 @@ class LsaAuxMinimizer:
     def __init__(self, energy: Energy, settings: LsaAux) -> None:
         flow, around = MaxFlow().prepare(Energy(energy.unary, energy.pairs.attractive)), neighbors(energy.pairs)
         self._settings, self._here = settings, _core.Standpoint(around)
-        self._starts = Starts.of(settings.starts, energy, flow, around)
-        self._chains = Chains.of(self._here, flow, energy.shape)
+        self._starts = Starts(settings.starts, flow, around, isinstance(energy.pairs, GridPairs))
+        self._chains = Chains(self._here, flow, energy.shape)
 
     def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
         prices = np.ascontiguousarray(unary, dtype=np.float64)

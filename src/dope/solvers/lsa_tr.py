@@ -36,7 +36,7 @@ from dope.protocols import Answer, Minimizer
 from dope.solvers.chains import Chains, least_fall
 from dope.solvers.max_flow import MaxFlow
 from dope.solvers.settings import require_count
-from dope.solvers.standpoint import lowest, neighbors
+from dope.solvers.standpoint import UNLIMITED, lowest, neighbors
 from dope.solvers.starts import DEFAULT, StartName, Starts, Values, checked_starts
 
 # As in the authors' code, and in OpenGM's.
@@ -54,7 +54,7 @@ class LsaTr:
         Graphs have no distances: sites are counted there.
     starts : where to begin when no labels are given; the best end is the answer (`solvers.starts` says what they are).
     polish : where trust regions end, flip single sites; where the best start ends, chain bounds as well, until so many
-        in a row gained nothing. 0 for trust regions alone.
+        in a row gained nothing (one, where labels are given to begin with). 0 for trust regions alone.
     seed : of the chains.
     cuts : at most about so many minimum cuts per start.
     """
@@ -83,56 +83,67 @@ class LsaTrMinimizer:
     def __init__(self, energy: Energy, settings: LsaTr) -> None:
         self._shape, self._settings = energy.shape, settings
         self._axes = isinstance(energy.pairs, GridPairs)
+        self._separate = energy.pairs.attractive.number == 0
         self._flow: Minimizer = MaxFlow().prepare(Energy(energy.unary, energy.pairs.attractive))
         around = neighbors(energy.pairs)
         self._here = _core.Standpoint(around)
-        self._starts = Starts.of(settings.starts, energy, self._flow, around)
-        self._chains = Chains.of(self._here, self._flow, energy.shape)
+        self._starts = Starts(settings.starts, self._flow, around, self._axes)
+        self._chains = Chains(self._here, self._flow, energy.shape)
         self.cuts = 0  # those of trust regions, of all calls together
 
     def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
         prices = np.ascontiguousarray(unary, dtype=np.float64)
         self._least_fall = least_fall(prices)
-        starts = self._starts.labels(prices) if start is None else [start]
-        labels = lowest(self._here, prices, [self._descended(prices, one) for one in starts])
-        return Answer(self._polished(prices, labels) if self._settings.polish else labels)
+        if start is None:
+            ends = [self._descended(prices, labels, FIRST_PENALTY) for labels in self._starts.labels(prices)]
+        else:
+            ends = [self._descended(prices, start, None)]
+        labels = lowest(self._here, prices, ends)
+        patience = self._settings.polish if start is None else min(self._settings.polish, 1)
+        return Answer(self._polished(prices, labels, patience) if patience else labels)
 
-    def _descended(self, unary: Values, start: Labels) -> Labels:
+    def _descended(self, unary: Values, start: Labels, penalty: float | None) -> Labels:
         """Where trust regions and single flips lead from these labels."""
         self._here.stand(unary.ravel(), start.ravel())
-        self._descend(unary.size)
+        self._descend(penalty)
         return self._here.labels().reshape(self._shape)
 
-    def _polished(self, unary: Values, labels: Labels) -> Labels:
-        settings, prices = self._settings, unary.ravel()
+    def _polished(self, unary: Values, labels: Labels, patience: int) -> Labels:
+        prices = unary.ravel()
         self._here.stand(prices, labels.ravel())
-        while self._chains.descend(prices, patience=settings.polish, seed=settings.seed):
-            self._descend(unary.size)
+        while self._chains.descend(prices, patience=patience, seed=self._settings.seed):
+            self._descend(None)
         return self._here.labels().reshape(self._shape)
 
-    def _descend(self, flips: int) -> None:
+    def _descend(self, penalty: float | None) -> None:
+        """Trust regions, then single flips, and again as long as these find something."""
         left = self._settings.cuts
         while left > 0:
-            left -= self._descend_by_cuts(left)
-            if not self._settings.polish or not self._here.descend(flips):
+            left -= self._descend_by_cuts(left, penalty)
+            if not self._settings.polish or not self._here.descend(UNLIMITED):
                 break
+            penalty = None
 
-    def _descend_by_cuts(self, most: int) -> int:
-        """Trust regions from where we stand until none helps; how many cuts it took."""
-        before, penalty = self.cuts, FIRST_PENALTY
-        region = self._region()
+    def _descend_by_cuts(self, most: int, penalty: float | None) -> int:
+        """Trust regions from where we stand until none helps; how many cuts it took.
+
+        The first has this penalty; None is for labels that are nearly there, and tries the smallest step at once.
+        """
+        before = self.cuts
+        region, refused = self._region(), None
         while self.cuts - before < most:
-            step = self._step(region, penalty)
-            if step.gain <= self._least_fall:
-                smallest = self._smallest_step(region)
-                if smallest is None or smallest.actual <= self._least_fall:
+            step = None if penalty is None else self._step(region, penalty)
+            if step is None or step.gain <= self._least_fall:
+                step = self._smallest_step(region, refused)
+                if step is None or step.actual <= self._least_fall:
                     break
-                step = smallest
             enough = step.actual > ENOUGH * step.predicted
             penalty = min(MOST_PENALTY, max(LEAST_PENALTY, step.penalty / FACTOR if enough else step.penalty * FACTOR))
             if step.actual > 0.0:
                 self._here.move(step.labels)
-                region = self._region()
+                region, refused = self._region(), None
+            else:
+                refused = step
         return self.cuts - before
 
     @property
@@ -154,22 +165,46 @@ class LsaTrMinimizer:
         actual, predicted = self._here.falls(labels)
         return _Step(labels, penalty, actual, predicted, float(region.away[labels != region.labels].sum()))
 
-    def _smallest_step(self, region: _Region) -> _Step | None:
-        """The step at the largest penalty that any step survives; None where none gains anything at all."""
-        prices = self._here.prices()
-        ratios = np.where(region.labels, prices, -prices) / region.away
-        best, found = int(ratios.argmax()), None
-        penalty = max(float(ratios[best]), LEAST_PENALTY)
-        if ratios[best] > LEAST_PENALTY:
-            flipped = region.labels.copy()
-            flipped[best] = not flipped[best]
-            found = self._step_to(flipped, region, penalty)
+    def _smallest_step(self, region: _Region, refused: _Step | None) -> _Step | None:
+        """The step at the largest penalty that any step survives; None where none gains anything at all.
+
+        `refused` is a step from the same labels that gained by the approximation, and did not by the energy: the one
+        that is looked for gains no less for its way.
+        """
+        found = self._best_flip(region)
+        if self._separate:  # no step gains more for its way than the best of the flips it consists of
+            return found
+        if refused is not None and (found is None or refused.worth > found.penalty):
+            found = replace(refused, penalty=refused.worth)
+        if found is None:
+            found = self._from_above(region)
         while True:
+            penalty = LEAST_PENALTY if found is None else found.penalty
             step = self._step(region, penalty)
             if step.gain <= self._least_fall:
                 return found
-            penalty = step.predicted / step.moved
-            found = replace(step, penalty=penalty)
+            found = replace(step, penalty=step.worth)
+
+    def _best_flip(self, region: _Region) -> _Step | None:
+        """The single flip that gains most for its way."""
+        prices = self._here.prices()
+        ratios = np.where(region.labels, prices, -prices) / region.away
+        best = int(ratios.argmax())
+        if ratios[best] <= LEAST_PENALTY:
+            return None
+        flipped = region.labels.copy()
+        flipped[best] = not flipped[best]
+        return self._step_to(flipped, region, float(ratios[best]))
+
+    def _from_above(self, region: _Region) -> _Step | None:
+        """A step at a large penalty, where cuts are cheap as little moves: half as large each time, down to 1/1024."""
+        penalty = float((np.abs(self._here.prices()) / region.away).max())
+        for _ in range(10):
+            penalty = max(penalty / 2.0, LEAST_PENALTY)
+            step = self._step(region, penalty)
+            if step.gain > self._least_fall:
+                return replace(step, penalty=step.worth)
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,3 +230,8 @@ class _Step:
     def gain(self) -> float:
         """What is left of the predicted fall after paying for the way."""
         return self.predicted - self.penalty * self.moved
+
+    @property
+    def worth(self) -> float:
+        """The penalty at which nothing is left."""
+        return self.predicted / self.moved

@@ -173,8 +173,10 @@ class QpboMinimizer:
 
     def _whisper(self, prices: Values, known: _Known) -> None:
         """Prove more where F has several minimizers; of whole costs, while there is room for whispers beside them."""
+        if self._roof.rounding_error > 0.0:
+            return
         whispers = self._whispers
-        if self._roof.rounding_error > 0.0 or whispers is None or whispers.rounding_error > 0.0:
+        if whispers is None or whispers.rounding_error > 0.0:
             return
         draw, idle = np.random.default_rng(0), 0
         for turn in range(MOST_TURNS):
@@ -187,7 +189,7 @@ class QpboMinimizer:
 
     @cached_property
     def _louder(self) -> float:
-        """Makes costs whole, and so large that all whispers together do not change their order."""
+        """Makes whole costs integers so large that all whispers together do not change their order."""
         return self._roof.scale * 2.0 ** (2 * LOUDEST_WHISPER * self._pairs.sites).bit_length()
 
     @cached_property

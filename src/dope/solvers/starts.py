@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,9 +17,7 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.arrays import Labels
-from dope.energy import Energy
 from dope.errors import InputError
-from dope.pairs import GridPairs
 from dope.protocols import Minimizer
 from dope.solvers.mean_field import Cooling, MeanField
 
@@ -46,12 +45,8 @@ class Starts:
 
     names: tuple[StartName, ...]
     flow: Minimizer
-    cooling: Cooling
+    around: _core.Neighbors
     axes: bool  # whether the sites lie on a grid
-
-    @classmethod
-    def of(cls, names: tuple[StartName, ...], energy: Energy, flow: Minimizer, around: _core.Neighbors) -> Starts:
-        return cls(names, flow, Cooling(around, MeanField()), isinstance(energy.pairs, GridPairs))
 
     def labels(self, unary: Values) -> Iterator[Labels]:
         """The labels of all names, each once."""
@@ -65,7 +60,7 @@ class Starts:
     def _labels(self, name: StartName, unary: Values) -> Labels:
         match name:
             case "cooled":
-                return self.cooling.labels(unary)
+                return self._cooling.labels(unary)
             case "attracted":
                 # Pairs of a fifth and the unary as it is, or pairs as they are and the unary fivefold: one minimum.
                 return self.flow.minimize(unary / ATTRACTION).labels
@@ -73,6 +68,10 @@ class Starts:
                 return _smoothed(unary) < 0
             case _:
                 return unary < 0
+
+    @cached_property
+    def _cooling(self) -> Cooling:
+        return Cooling(self.around, MeanField())
 
 
 def _smoothed(values: Values) -> Values:
