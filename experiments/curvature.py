@@ -12,6 +12,7 @@ clock because they do not count what else the machine does. Then the same once m
     DOPE_DATA=folder python experiments/curvature.py -o pictures          # all; instances already there are skipped
     DOPE_DATA=folder python experiments/curvature.py --instances dancer_ink A1 s05 --modes all --overlaps auto 0
     python experiments/curvature.py --table                               # the results as a table
+    python experiments/curvature.py --docs                                # the same, into docs/signed.md
 
 DOPE_DATA holds ink/ and nonsubmodular/. Results are added to benchmarks/results/curvature.jsonl, one JSON line per run;
 pictures show what is given, the labels of the whole and those over blocks.
@@ -39,8 +40,10 @@ from dope.protocols import Crew, Executor, Recipe, Worker
 sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))  # where results are read and written
 
 import lines
+from tables import between
 
 RESULTS = lines.RESULTS / "curvature.jsonl"
+PAGE = lines.PROJECT / "docs" / "signed.md"
 DRAWINGS = ("dancer_ink", "team_ink", "bull")
 STORED = {name: f"curvature_{name}.npz" for name in ("A1", "A2", "A3", "A4", "A5")} | {
     name: f"deconvolution_{name}.npz" for name in ("s05", "s10", "s20")
@@ -80,6 +83,9 @@ class Instance:
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.docs:
+        PAGE.write_text(between(PAGE.read_text(), "curvature", table(lines.read(arguments.results))))
+        return
     if arguments.table:
         print(table(lines.read(arguments.results)))
         return
@@ -116,6 +122,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--again", action="store_true", help="run also what is there already for this commit")
     parser.add_argument("--table", action="store_true", help="print the results as a table and run nothing")
+    parser.add_argument("--docs", action="store_true", help="put the table into docs/signed.md and run nothing")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help="where the lines are added")
     parser.add_argument("-o", "--pictures", type=Path, metavar="FOLDER", help="where pictures are written")
     return parser.parse_args()
@@ -350,9 +357,8 @@ def side_by_side(pictures: Sequence[NDArray[np.float64]]) -> NDArray[np.uint8]:
 def table(records: list[Record]) -> str:
     """A markdown table of the newest line of each run: the whole, and a row for blocks."""
     newest = {tuple(r[k] for k in ("instance", "mode", "solver", "seed", "blocks", "overlap")): r for r in records}
-    head = ["instance", "triples", "sites", "solver", "energy, whole", "s", "CPU s", "blocks", "overlap", "energy"]
-    head += ["gap %", "% of the fall", "gap %, unpolished", "rounds", "s", "2 threads s", "critical path s", "shorter"]
-    head += ["wrong %, whole", "wrong %, blocks"]
+    head = ["instance", "triples", "sites", "solver", "whole", "s", "blocks", "overlap", "gap %", "% of the fall"]
+    head += ["2 threads s", "critical path s", "shorter", "wrong %, whole", "wrong %, blocks"]
     text = ["| " + " | ".join(head) + " |", "|---|---|---:|---|" + "---:|" * (len(head) - 4)]
     for (name, mode, solver, seed, blocks, overlap), record in newest.items():
         whole = newest.get((name, mode, solver, seed, 1, 0))
@@ -364,18 +370,13 @@ def table(records: list[Record]) -> str:
             str(record["sites"]),
             f"`{solver}()`",
             f"{whole['energy']:.2f}",
-            f"{whole['seconds']:.1f}",
-            f"{whole['cpu_seconds']:.1f}",
+            f"{whole['seconds']:.2f}",
             str(blocks),
             "auto" if overlap is None else str(overlap),
-            f"{record['energy']:.2f}",
             f"{record['gap_percent']:+.3f}",
             f"{record['gap_of_fall_percent']:+.2f}",
-            f"{record['gap_before_polish_percent']:+.2f}",
-            str(record["rounds"]),
-            f"{record['seconds']:.1f}",
-            f"{record['threads_seconds']:.1f}",
-            f"{record['critical_seconds']:.1f}",
+            f"{record['threads_seconds']:.2f}",
+            f"{record['critical_seconds']:.2f}",
             f"{whole['seconds'] / record['critical_seconds']:.1f}x",
             f"{whole['wrong_percent']:.2f}",
             f"{record['wrong_percent']:.2f}",

@@ -15,7 +15,8 @@ CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Their commands and code build on each other, in order and in one folder.
 LONG = ("mri",)  # and what brings the scan is large
-GUIDES = [PROJECT / "docs" / f"{name}.md" for name in ("choose", "energies", "formats", "mri", "photo", "python")]
+NAMES = ("choose", "energies", "formats", "mri", "photo", "python", "signed")
+GUIDES = [PROJECT / "docs" / f"{name}.md" for name in NAMES]
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 BLOCKS = [
     pytest.param(page, code, id=f"{page.stem}-{number}")

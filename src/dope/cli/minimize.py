@@ -14,7 +14,6 @@ from rich.console import Console
 
 from dope.api import Result
 from dope.api import minimize as minimized
-from dope.arrays import Labels
 from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, exit_codes
 from dope.cli.methods import METHODS, SOLVERS, MethodName, solver_of
 from dope.cli.progress import Counted, at_work
@@ -161,12 +160,6 @@ class _Outcome:
         return self.late and self.result.stopped == "cancelled"
 
     @property
-    def labels(self) -> Labels:
-        """As the sites of the file lie."""
-        labels = np.asarray(self.result.labels)
-        return labels if self.instance.shape is None else labels.reshape(self.instance.shape)
-
-    @property
     def objective(self) -> dict[str, Any] | None:
         """What the file is about, in its own words: the value of the labels, and how good it can be at best."""
         objective, result = self.instance.objective, self.result
@@ -186,7 +179,7 @@ def _run(task: Task, outputs: Outputs) -> int:
     with Cancel() as cancel:
         with at_work(console, f"reading {task.file}"):
             instance = read_instance(task.file, format=task.format)
-            outputs.check_shape(instance.shape or instance.energy.shape)
+            outputs.check_shape(instance.energy.shape)
         late = False
         with at_work(console, "minimizing") as show:
 
@@ -218,9 +211,9 @@ def _write(outcome: _Outcome, outputs: Outputs) -> None:
     if outputs.labels is None:
         return
     if outputs.as_text:
-        write_text(outputs.labels, "\n".join(np.where(outcome.labels.ravel(), "1", "0").tolist()) + "\n")
+        write_text(outputs.labels, "\n".join(np.where(outcome.result.labels.ravel(), "1", "0").tolist()) + "\n")
     else:
-        save_labels(outputs.labels, outcome.labels, overwrite=outputs.overwrite)
+        save_labels(outputs.labels, outcome.result.labels, overwrite=outputs.overwrite)
 
 
 def _record(outcome: _Outcome) -> dict[str, Any]:

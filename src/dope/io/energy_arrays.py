@@ -4,7 +4,8 @@ NPY: a square matrix Q, the QUBO x'Qx to be minimized, as `Energy.from_qubo` tak
 
 NPZ: the arrays of `Energy.graph`, `unary`, `edges` and `weights`; or those of `Energy.from_tables`, `cost0` and `cost1`
 of each site, ends `i` and `j` of the edges, `tables[:, x_i, x_j]`. Either may have a `constant`, and a `shape` in which
-the sites lie, in row-major order; whatever else is in the file is left alone. Nothing is ever unpickled.
+the sites lie, in row-major order: the energy is that of a grid then. Whatever else is in the file is left alone, and
+nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -55,10 +56,11 @@ def read_graph(path: Path) -> Instance:
     arrays = {name: npz.array(path, name) for name in (*kind, "constant", "shape") if name in names}
     with _about(path):
         energy = _from_graph(arrays) if kind is _GRAPH else _from_tables(arrays)
-        shape = None if "shape" not in arrays else _shape(arrays["shape"], energy.unary.size)
         if "constant" in arrays:
             energy = replace(energy, constant=energy.constant + _constant(arrays["constant"]))
-    return Instance(energy, "NPZ graph", shape=shape)
+        if "shape" in arrays:
+            energy = energy.on_grid(_shape(arrays["shape"], energy.unary.size))
+    return Instance(energy, "NPZ graph")
 
 
 @contextmanager

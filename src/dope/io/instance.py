@@ -21,9 +21,8 @@ class Objective:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """An energy from a file; `shape` is how its sites lie, where the file says so and it is not a row."""
+    """An energy from a file, and what the file is about."""
 
     energy: Energy
     format: str
     objective: Objective | None = None
-    shape: tuple[int, ...] | None = None

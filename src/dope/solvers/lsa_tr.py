@@ -94,10 +94,9 @@ class LsaTrMinimizer:
     def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
         prices = np.ascontiguousarray(unary, dtype=np.float64)
         self._least_fall = least_fall(prices)
-        if start is None:
-            ends = [self._descended(prices, labels, FIRST_PENALTY) for labels in self._starts.labels(prices)]
-        else:
-            ends = [self._descended(prices, start, None)]
+        ends = [] if start is None else [self._descended(prices, start, None)]
+        if start is None or self._separate:  # without attractive pairs cuts do not lead far from a start
+            ends += [self._descended(prices, labels, FIRST_PENALTY) for labels in self._starts.labels(prices)]
         labels = lowest(self._here, prices, ends)
         patience = self._settings.polish if start is None else min(self._settings.polish, 1)
         return Answer(self._polished(prices, labels, patience) if patience else labels)
