@@ -196,10 +196,13 @@ class LsaTrMinimizer:
         return self._step_to(flipped, region, float(ratios[best]))
 
     def _from_above(self, region: _Region) -> _Step | None:
-        """A step at a large penalty, where cuts are cheap as little moves: half as large each time, down to 1/1024."""
+        """A step at a large penalty, where little moves and cuts are cheap: a quarter each time, down to 1/1024.
+
+        Dinkelbach's cuts would come from below, where nearly everything moves.
+        """
         penalty = float((np.abs(self._here.prices()) / region.away).max())
-        for _ in range(10):
-            penalty = max(penalty / 2.0, LEAST_PENALTY)
+        for _ in range(5):
+            penalty = max(penalty / 4.0, LEAST_PENALTY)
             step = self._step(region, penalty)
             if step.gain > self._least_fall:
                 return replace(step, penalty=step.worth)
