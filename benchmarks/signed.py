@@ -29,7 +29,7 @@ from pathlib import Path
 
 import lines
 import numpy as np
-from cases import data_file
+from cases import MissingDataError, data_file
 from lines import Record
 from numpy.typing import NDArray
 from tables import between
@@ -75,7 +75,10 @@ def main() -> None:
     elif arguments.table:
         print("\n\n".join(table(lines.read(arguments.results)) for table in TABLES.values()))
     else:
-        _run(arguments)
+        try:
+            _run(arguments)
+        except MissingDataError as error:
+            raise SystemExit(str(error)) from None
 
 
 def _arguments() -> argparse.Namespace:
@@ -234,7 +237,14 @@ def page(text: str, records: list[Record]) -> str:
     """The page with the tables of these lines between its marks."""
     for mark, table in TABLES.items():
         text = between(text, mark, table(records))
-    return text
+    return between(text, "measured", _measured(records))
+
+
+def _measured(records: list[Record]) -> str:
+    """On what and when."""
+    machines = sorted({f"{r['machine']['cpu']}, {r['machine']['cores']} cores" for r in records})
+    days, commits = sorted({r["date"][:10] for r in records}), sorted({r["commit"] for r in records})
+    return f"Measured on {'; '.join(machines)}, {days[0]} to {days[-1]}, commit {', '.join(commits)}."
 
 
 def _newest(records: list[Record], group: str) -> dict[str, dict[str, list[Record]]]:
@@ -249,7 +259,7 @@ def _newest(records: list[Record], group: str) -> dict[str, dict[str, list[Recor
 
 
 def lsa_table(records: list[Record]) -> str:
-    rows = ["| case | energy | of the prototype | cuts | plain, cuts | s | plain, s | faster |", "|---|" + "---:|" * 7]
+    rows = ["| case | energy | plain, energy | cuts | plain, cuts | s | plain, s | faster |", "|---|" + "---:|" * 7]
     for case, found in _newest(records, "lsa").items():
         ours, plain = found.get("LsaTr", []), found.get(PLAIN, [])
         if not ours or not plain:

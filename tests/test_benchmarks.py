@@ -312,3 +312,27 @@ def test_the_page_of_exact_minima_shows_the_lines_that_are_there(module):
     if not found and not curves:
         pytest.skip("benchmarks/results has no lines yet: make bench-exact")
     assert exact_tables.page(text, found, curves) == text, "run: python benchmarks/exact.py --docs"
+
+
+def test_energies_that_repel_are_solved_beside_a_plain_lsa_tr(run, module, tmp_path):
+    pytest.importorskip("maxflow")
+    draw = np.random.default_rng(0)
+    (tmp_path / "nonsubmodular").mkdir()
+    np.savez(tmp_path / "nonsubmodular" / "deconvolution_s05.npz", image=draw.random((8, 9)))
+    done = run("signed.py", "--groups", "lsa", "solvers", "--cases", "s05", DOPE_DATA=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    found = lines_in(tmp_path)
+    plain = [line for line in found if line["group"] == "lsa"]
+    assert len({line["solver"] for line in plain}) == 2
+    assert max(line["energy"] for line in plain) == pytest.approx(min(line["energy"] for line in plain))
+    bounds = [line["bound"] for line in found if line.get("bound") is not None]
+    assert bounds and max(bounds) <= min(line["energy"] for line in found)
+    assert "| s05 |" in run("signed.py", "--table").stdout
+    signed = module("signed")
+    page = signed.page(signed.PAGE.read_text(encoding="utf-8"), found)
+    assert "| s05 |" in page and "`LsaTr()`" in page
+
+
+def test_energies_that_repel_need_their_data(run):
+    done = run("signed.py", "--groups", "qubo")
+    assert done.returncode == 1 and "DOPE_DATA" in done.stderr and "Traceback" not in done.stderr

@@ -126,14 +126,15 @@ class LsaTrMinimizer:
     def _descend_by_cuts(self, most: int, penalty: float | None) -> int:
         """Trust regions from where we stand until none helps; how many cuts it took.
 
-        The first has this penalty; None is for labels that are nearly there, and tries the smallest step at once.
+        The first has this penalty; None is for labels that are nearly there: the smallest step is tried at once, and
+        none that a penalty of FIRST_PENALTY would forbid, as these move far, cost much and seldom help.
         """
-        before = self.cuts
+        before, nearly = self.cuts, penalty is None
         region, refused = self._region(), None
         while self.cuts - before < most:
             step = None if penalty is None else self._step(region, penalty)
             if step is None or step.gain <= self._least_fall:
-                step = self._smallest_step(region, refused)
+                step = self._smallest_step(region, refused, FIRST_PENALTY if nearly else LEAST_PENALTY)
                 if step is None or step.actual <= self._least_fall:
                     break
             enough = step.actual > ENOUGH * step.predicted
@@ -164,8 +165,8 @@ class LsaTrMinimizer:
         actual, predicted = self._here.falls(labels)
         return _Step(labels, penalty, actual, predicted, float(region.away[labels != region.labels].sum()))
 
-    def _smallest_step(self, region: _Region, refused: _Step | None) -> _Step | None:
-        """The step at the largest penalty that any step survives; None where none gains anything at all.
+    def _smallest_step(self, region: _Region, refused: _Step | None, least: float) -> _Step | None:
+        """The step at the largest penalty that any step survives; None where it is below `least`.
 
         `refused` is a step from the same labels that gained by the approximation, and did not by the energy: the one
         that is looked for gains no less for its way.
@@ -176,10 +177,9 @@ class LsaTrMinimizer:
         if refused is not None and (found is None or refused.worth > found.penalty):
             found = replace(refused, penalty=refused.worth)
         if found is None:
-            found = self._from_above(region)
+            found = self._from_above(region, least)
         while True:
-            penalty = LEAST_PENALTY if found is None else found.penalty
-            step = self._step(region, penalty)
+            step = self._step(region, least if found is None else found.penalty)
             if step.gain <= self._least_fall:
                 return found
             found = replace(step, penalty=step.worth)
@@ -195,14 +195,16 @@ class LsaTrMinimizer:
         flipped[best] = not flipped[best]
         return self._step_to(flipped, region, float(ratios[best]))
 
-    def _from_above(self, region: _Region) -> _Step | None:
+    def _from_above(self, region: _Region, least: float) -> _Step | None:
         """A step at a large penalty, where little moves and cuts are cheap: a quarter each time, down to 1/1024.
 
         Dinkelbach's cuts would come from below, where nearly everything moves.
         """
         penalty = float((np.abs(self._here.prices()) / region.away).max())
         for _ in range(5):
-            penalty = max(penalty / 4.0, LEAST_PENALTY)
+            penalty /= 4.0
+            if penalty <= least:
+                break
             step = self._step(region, penalty)
             if step.gain > self._least_fall:
                 return replace(step, penalty=step.worth)
