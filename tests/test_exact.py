@@ -305,7 +305,8 @@ class ThroughMaxFlow:
 )
 def test_minimize_chooses_admm_otherwise_and_exact_refuses(energy, arguments):
     chosen = dope.minimize(energy, blocks=2, **arguments)
-    admm = dope.minimize(energy, blocks=2, method=Admm(), **arguments)
+    method = Admm() if energy.submodular else Admm(rounds=1)
+    admm = dope.minimize(energy, blocks=2, method=method, **arguments)
     assert chosen.stopped == admm.stopped != "exact"
     assert [step.mu for step in chosen.trace] == [step.mu for step in admm.trace]
     np.testing.assert_array_equal(chosen.labels, admm.labels)

@@ -405,9 +405,9 @@ def test_the_uai_instances(data_folder):
 
 def test_the_decision_tree_field(data_folder):
     path = data_folder / "nonsubmodular" / "dtf_0009.npz"
-    instance, arrays = read_instance(path), np.load(path)
+    energy, arrays = read_energy(path), np.load(path)
     x = np.random.default_rng(0).integers(0, 2, len(arrays["cost0"]))
     pairs = arrays["tables"][np.arange(len(arrays["i"])), x[arrays["i"]], x[arrays["j"]]].sum()
-    assert instance.energy(x) == pytest.approx(np.where(x, arrays["cost1"], arrays["cost0"]).sum() + pairs)
-    assert instance.shape == tuple(arrays["shape"])
-    assert dope.minimize(instance.energy).energy >= arrays["best_known"]
+    assert energy.shape == tuple(arrays["shape"])
+    assert energy(x.reshape(energy.shape)) == pytest.approx(np.where(x, arrays["cost1"], arrays["cost0"]).sum() + pairs)
+    assert dope.minimize(energy).energy == pytest.approx(float(arrays["best_known"]), abs=0.01)
