@@ -82,12 +82,16 @@ def test_a_demo_without_matplotlib_says_so(tmp_path, monkeypatch):
 def test_the_first_interrupt_asks_and_the_second_one_interrupts():
     before = signal.getsignal(signal.SIGINT)
     with Cancel() as cancel:
+        cancel.rounds += 1
         assert not cancel.asked
         signal.raise_signal(signal.SIGINT)
         assert cancel.asked
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+    with Cancel() as cancel, pytest.raises(KeyboardInterrupt):  # before any round there is nothing to wait for
+        signal.raise_signal(signal.SIGINT)
+    assert cancel.asked
 
 
 def test_version_and_help(tmp_path):

@@ -155,3 +155,12 @@ def test_bad_settings_are_refused():
             LsaTr(**settings_)
     with pytest.raises(InputError, match="patience"):
         LsaAux(patience=True)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("solver", [LsaTr(), LsaAux(), Icm(), dope.MeanField()], ids=lambda one: type(one).__name__)
+def test_a_run_goes_on_from_an_earlier_result(solver, blocks):
+    rng = np.random.default_rng(0)
+    energy = Energy.grid(rng.normal(size=(20, 20)), kernel=[(0, 1), (1, 0)], weights=[1.0, -0.7])
+    earlier = dope.minimize(energy, solver=dope.Anneal(), blocks=1)
+    assert dope.minimize(energy, solver=solver, blocks=blocks, start=earlier).energy <= earlier.energy + 1e-9

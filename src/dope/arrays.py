@@ -42,7 +42,10 @@ def as_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """`values` as an array of real numbers of whatever type they have."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InputError(f"{name} is a masked array with masked sites; fill them first, e.g. {name}.filled(0).")
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} has rows of different lengths; expected an array.") from None
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} has dtype {array.dtype}; expected real numbers. Convert it to float first.")
     return array

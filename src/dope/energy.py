@@ -13,6 +13,7 @@ such that sum_k u_k'y_k + y_k'A_k y + y_k'L_k y_k = E(y) whenever every y_k is t
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -239,7 +240,10 @@ class Energy:
         """
         if isinstance(self.pairs, GridPairs):
             raise InputError(f"the energy is one of a grid of shape {self.shape} already; expected one of a graph.")
-        extents = tuple(int(n) for n in shape)
+        try:
+            extents = tuple(operator.index(n) for n in shape)
+        except TypeError:
+            raise InputError(f"shape is {shape!r}; expected a whole number of sites per axis.") from None
         pairs = self.pairs.on_grid(extents)
         return Energy(self.unary.reshape(extents), pairs, self.constant)
 

@@ -58,6 +58,7 @@ def demo(
             with at_work(console, "learning colours, minimizing") as show:
 
                 def watch(step: Step) -> bool:
+                    cancel.rounds += 1
                     show(step)
                     return cancel.asked
 

@@ -33,10 +33,14 @@ def exit_codes() -> Iterator[None]:
 
 
 class Cancel:
-    """While it is entered, the first Ctrl-C only sets `asked`, so that work can end well; the next one interrupts."""
+    """While it is entered, the first Ctrl-C only sets `asked`, so that work can end well; the next one interrupts.
+
+    Before the first round there is nothing that could end well, and the first one interrupts.
+    """
 
     def __init__(self) -> None:
         self.asked = False
+        self.rounds = 0
         self._before: Any = None
 
     def __enter__(self) -> Self:
@@ -52,5 +56,7 @@ class Cancel:
         del number, frame
         self.asked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if not self.rounds:
+            raise KeyboardInterrupt
         # Straight to the descriptor: the signal may have come in the middle of a print.
         os.write(2, b"\ndope: stopping after this round; Ctrl-C again to stop at once\n")

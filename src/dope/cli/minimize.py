@@ -185,6 +185,7 @@ def _run(task: Task, outputs: Outputs) -> int:
 
             def watch(step: Step) -> bool:
                 nonlocal late
+                cancel.rounds += 1
                 show(step)
                 late = task.seconds is not None and time.perf_counter() - begun > task.seconds
                 return cancel.asked or late

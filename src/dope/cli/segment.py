@@ -192,6 +192,7 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
 
             def watch(step: Step) -> bool:
                 nonlocal late
+                cancel.rounds += 1
                 show(step)
                 late = seconds is not None and time.perf_counter() - begun > seconds
                 return cancel.asked or late

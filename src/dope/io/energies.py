@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 from dope.energy import Energy
@@ -74,6 +75,8 @@ def read_energy(path: Name, *, format: str | None = None) -> Energy:  # noqa: A0
 
 def read_instance(path: Name, *, format: str | None = None) -> Instance:  # noqa: A002
     """The same, with what the file's readers call the value, and how its sites lie."""
+    if not isinstance(path, (str, PathLike)):
+        raise InputError(f"path is a {type(path).__name__}; expected the name of a file.")
     file = Path(path)
     if format is None:
         return _recognized(file).read(file)
@@ -83,7 +86,7 @@ def read_instance(path: Name, *, format: str | None = None) -> Instance:  # noqa
 
 
 def _recognized(path: Path) -> EnergyFormat:
-    check_file(path, "energy")
+    check_file(path, "QUBO, UAI or other energy")
     with reading(path), path.open("rb") as stream:
         head = stream.read(_HEAD)
     for magic, name in _PACKED.items():
@@ -96,5 +99,5 @@ def _recognized(path: Path) -> EnergyFormat:
             return format_
         if words and format_.begins and format_.begins(words):
             return format_
-    known = ", ".join(format_.name for format_ in ENERGY_FORMATS.values())
+    known = "; ".join(format_.name for format_ in ENERGY_FORMATS.values())
     raise InputError(f"{path}: begins with {' '.join(words)[:60]!r}, as no format does; expected one of {known}")

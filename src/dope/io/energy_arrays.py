@@ -88,7 +88,7 @@ def _from_tables(arrays: dict[str, NDArray[Any]]) -> Energy:
 
 def _constant(array: NDArray[Any]) -> float:
     if array.size != 1 or not math.isfinite(array.item()):
-        raise InputError(f"constant has shape {array.shape}; expected one finite number.")
+        raise InputError(f"constant is {array.tolist()!r:.60}; expected one finite number.")
     return float(array.item())
 
 

@@ -130,8 +130,8 @@ class Text:
         if bad.any():
             at = int(np.argmax(bad))
             raise self.error(
-                f"{name} is {values[at]:.17g} in line {at + 1} after the header; expected a number below 2^53, up to "
-                "where float64 is exact. Scale the numbers down"
+                f"{name} is {values[at]:.17g} in line {at + 1} after the header; expected a finite number below "
+                "2^53, up to where float64 is exact. Replace it, or scale the numbers down"
             )
 
 

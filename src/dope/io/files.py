@@ -76,7 +76,9 @@ def check_target(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise InputError(f"{path}: a folder; name a file to write")
     if path.exists() and not overwrite:
-        raise InputError(f"{path}: there already; choose another name, or ask for it to be replaced (overwrite)")
+        raise InputError(
+            f"{path}: there already; choose another name, or ask for it to be replaced (overwrite=True, --overwrite)"
+        )
     check_folder(path)
 
 

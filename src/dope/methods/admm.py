@@ -134,7 +134,7 @@ class Admm:
     def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
         consensus = _Consensus(problem, crew.ask([Survey()] * len(problem.partition.blocks)))
         mu = consensus.first_mu(self.mu0)
-        previous: list[Labels] | list[None] = [None] * len(problem.partition.blocks)
+        previous = self._first_labels(problem)
         best, best_round, bound = math.inf, 0, None
         for number in range(1, self.rounds + 1):
             questions = [
@@ -170,6 +170,13 @@ class Admm:
             if reason:
                 return
             mu *= self.mu_fact
+
+    def _first_labels(self, problem: Problem) -> Sequence[Labels | None]:
+        """What blocks begin with: the labels of an earlier result, unless they would freeze there."""
+        blocks, start = problem.partition.blocks, problem.start
+        if start is None or self.penalty == "all":
+            return [None] * len(blocks)
+        return [start.labels[block.where] for block in blocks]
 
     def _reason(self, step: _Update, number: int, waited: int) -> str | None:
         if all(r <= self.eps * math.sqrt(n) for r, n in zip(step.residuals, step.sizes, strict=True)):

@@ -52,7 +52,8 @@ class TrwS:
 
     def __post_init__(self) -> None:
         require_count("TrwS: rounds", self.rounds, 1)
-        if not 0.0 <= self.tolerance < 1.0:
+        tolerance: object = self.tolerance
+        if not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
             raise InputError(f"TrwS: tolerance is {self.tolerance!r}; expected a fraction from 0 to below 1.")
 
     def prepare(self, energy: Energy) -> TrwSMinimizer:
