@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dope import samples
 from dope.api import Result
-from dope.cli.exits import CANCELLED, Cancel, exit_codes
+from dope.cli.exits import CANCELLED, Cancel, Watch, exit_codes
 from dope.cli.methods import METHODS, MethodName
 from dope.cli.progress import Counted, at_work
 from dope.cli.tables import bound_in_words, print_rows
@@ -26,7 +26,6 @@ from dope.io.scribbles import Seeds
 from dope.memory import peak_bytes
 from dope.models import kernel_lam
 from dope.partition import Partition
-from dope.protocols import Step
 from dope.report import block_map, convergence, overlay
 from dope.segmentation import segment
 
@@ -56,17 +55,11 @@ def demo(
                 # Says what is wrong with blocks or overlap before anything is computed.
                 Partition.grid(seeds.shape, blocks if blocks is not None else 1, overlap=overlap)
             with at_work(console, "learning colours, minimizing") as show:
-
-                def watch(step: Step) -> bool:
-                    cancel.rounds += 1
-                    show(step)
-                    return cancel.asked
-
                 way = None if method is None else METHODS[method]()
                 executor = Counted(threads, show.done)
                 result = segment(
                     image, scribbles=seeds, kernel=kernel, lam=lam,
-                    blocks=blocks, overlap=overlap, method=way, executor=executor, watch=watch,
+                    blocks=blocks, overlap=overlap, method=way, executor=executor, watch=Watch(cancel, show),
                 )  # fmt: skip
             with at_work(console, "drawing"):
                 run = _Run(image, seeds, result, kernel, overlap)

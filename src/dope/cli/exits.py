@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 import typer
 
 from dope.errors import DopeError
+from dope.protocols import Step
 
 BAD_INPUT = 2
 STOPPED_EARLY = 3
@@ -60,3 +63,19 @@ class Cancel:
             raise KeyboardInterrupt
         # Straight to the descriptor: the signal may have come in the middle of a print.
         os.write(2, b"\ndope: stopping after this round; Ctrl-C again to stop at once\n")
+
+
+@dataclass
+class Watch:
+    """Shows every step, and stops the run after Ctrl-C or at a time by `time.perf_counter`."""
+
+    cancel: Cancel
+    show: Callable[[Step], object]
+    until: float | None = None
+    late: bool = False
+
+    def __call__(self, step: Step) -> bool:
+        self.cancel.rounds += 1
+        self.show(step)
+        self.late = self.until is not None and time.perf_counter() > self.until
+        return self.cancel.asked or self.late

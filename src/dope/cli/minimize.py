@@ -14,7 +14,7 @@ from rich.console import Console
 
 from dope.api import Result
 from dope.api import minimize as minimized
-from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, exit_codes
+from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, Watch, exit_codes
 from dope.cli.methods import METHODS, SOLVERS, MethodName, solver_of
 from dope.cli.progress import Counted, at_work
 from dope.cli.record import command, summary_of, trace_of, versions, write_record
@@ -22,7 +22,6 @@ from dope.cli.tables import print_rows
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io import ENERGY_FORMATS, Instance, check_writable, read_instance, save_labels, write_text
-from dope.protocols import Step
 
 _TEXT = ".txt"
 
@@ -180,19 +179,11 @@ def _run(task: Task, outputs: Outputs) -> int:
         with at_work(console, f"reading {task.file}"):
             instance = read_instance(task.file, format=task.format)
             outputs.check_shape(instance.energy.shape)
-        late = False
         with at_work(console, "minimizing") as show:
-
-            def watch(step: Step) -> bool:
-                nonlocal late
-                cancel.rounds += 1
-                show(step)
-                late = task.seconds is not None and time.perf_counter() - begun > task.seconds
-                return cancel.asked or late
-
+            watch = Watch(cancel, show, None if task.seconds is None else begun + task.seconds)
             executor = Counted(Threads(task.workers), show.done)
             result = minimized(instance.energy, **settings, executor=executor, watch=watch)
-        outcome = _Outcome(task, instance, result, time.perf_counter() - begun, late)
+        outcome = _Outcome(task, instance, result, time.perf_counter() - begun, watch.late)
         if cancel.asked and not outputs.save_on_cancel:
             print(
                 "dope: cancelled, nothing was written; --save-on-cancel writes the best labels so far", file=sys.stderr

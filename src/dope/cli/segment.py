@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from dope.api import Result
-from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, exit_codes
+from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, Watch, exit_codes
 from dope.cli.job import Inputs, Job
 from dope.cli.methods import MethodName, ModelName
 from dope.cli.progress import Counted, at_work
@@ -24,7 +24,6 @@ from dope.executors import Threads
 from dope.io import check_writable, describe, save_labels, write_image, write_text
 from dope.memory import as_bytes, as_text, peak_bytes
 from dope.planning import Plan
-from dope.protocols import Step
 from dope.report import Run, overlay, page, slices
 from dope.segmentation import segment as segmented
 
@@ -187,16 +186,8 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
         with at_work(console, f"reading {job.image}"):
             inputs = Inputs.of(job, budget)
             outputs.check_shape(inputs.image.shape)
-        late = False
         with at_work(console, "minimizing") as show:
-
-            def watch(step: Step) -> bool:
-                nonlocal late
-                cancel.rounds += 1
-                show(step)
-                late = seconds is not None and time.perf_counter() - begun > seconds
-                return cancel.asked or late
-
+            watch = Watch(cancel, show, None if seconds is None else begun + seconds)
             result = segmented(
                 inputs.pixels,
                 **inputs.arrays,
@@ -207,7 +198,7 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
                 executor=Counted(Threads(job.workers), show.done),
                 watch=watch,
             )
-        outcome = _Outcome(job, inputs, result, time.perf_counter() - begun, late)
+        outcome = _Outcome(job, inputs, result, time.perf_counter() - begun, watch.late)
         if cancel.asked and not outputs.save_on_cancel:
             print("dope: cancelled, nothing was written; --save-on-cancel writes the best mask so far", file=sys.stderr)
             return CANCELLED
@@ -216,7 +207,7 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
     print_rows(_rows(outcome, outputs))
     if cancel.asked:
         return CANCELLED
-    return STOPPED_EARLY if late and result.stopped == "cancelled" else 0
+    return STOPPED_EARLY if watch.late and result.stopped == "cancelled" else 0
 
 
 def _write(outcome: _Outcome, outputs: Outputs) -> None:
