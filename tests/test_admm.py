@@ -279,3 +279,13 @@ def test_bad_settings_are_refused(settings):
 def test_partition_of_another_shape_is_refused():
     with pytest.raises(InputError, match=r"\(5, 5\)"):
         dope.minimize(noisy_disc(), blocks=Partition.grid((5, 5), 2))
+
+
+@given(st.data())
+def test_bounds_of_blocks_stay_below_the_minimum_where_pairs_repel(data):
+    energy = data.draw(energies(most=12, signed=True))
+    partition = data.draw(partitions(energy))
+    least = brute_force(energy.unary, edge_weight_matrix(energy))[0]
+    for solver in (dope.Brute(), dope.Qpbo(), dope.TrwS()):
+        result = dope.minimize(energy, blocks=partition, method=Admm(rounds=1), solver=solver)
+        assert result.lower_bound <= least + 1e-9 * (1 + abs(least)) <= result.energy + 2e-9 * (1 + abs(least))
