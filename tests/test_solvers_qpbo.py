@@ -179,3 +179,12 @@ def test_a_drawing_in_blocks_keeps_the_energy_recomputed():
 def test_settings_that_make_no_sense_are_refused(settings_):
     with pytest.raises(InputError, match="expected"):
         Qpbo(**settings_)
+
+
+def test_the_result_says_how_much_is_proved():
+    rng = np.random.default_rng(1)
+    energy = Energy.grid(rng.normal(size=(12, 12)), kernel=3, weights=rng.normal(0.0, 0.5, (4, 12, 12)))
+    answer = Qpbo().prepare(energy).minimize(energy.unary)
+    assert 0.0 < answer.proved.mean() < 1.0
+    assert dope.minimize(energy, solver=Qpbo(), blocks=1).proved == answer.proved.mean()
+    assert dope.minimize(energy, solver=Qpbo(), blocks=2).proved is None
