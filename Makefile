@@ -30,8 +30,11 @@ WARM :=
 EXACT :=
 CURVES :=
 
-# `make fuzz FUZZ_SECONDS=3600`: what was found goes on from build/fuzz/corpus.
+# `make fuzz FUZZ_SECONDS=3600`: what was found goes on from build/fuzz/corpus. A FUZZ_SEED and a number of FUZZ_RUNS
+# repeat the same calls, as a check of a change must; without them every run looks elsewhere.
 FUZZ_SECONDS ?= 600
+FUZZ_SEED ?= 0
+FUZZ_RUNS ?= -1
 FUZZ_CXX := clang++
 
 .PHONY: help demo test slow soak bench bench-exact ctest fuzz timing lint format wheel clean
@@ -76,7 +79,7 @@ fuzz: $(VENV)/.tools ## look for calls that break the C++ core, for FUZZ_SECONDS
 		-DDOPE_WERROR=ON && \
 	cmake --build build/fuzz
 	mkdir -p build/fuzz/corpus
-	build/fuzz/flow_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=600 -len_control=0 -entropic=0 -use_cmp=0 -timeout=20 \
+	build/fuzz/flow_fuzz -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -runs=$(FUZZ_RUNS) -max_len=600 -len_control=0 -entropic=0 -use_cmp=0 -timeout=20 \
 		-verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus
 
 timing: $(VENV)/.tools ## time the C++ core by kernel

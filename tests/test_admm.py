@@ -289,3 +289,20 @@ def test_bounds_of_blocks_stay_below_the_minimum_where_pairs_repel(data):
     for solver in (dope.Brute(), dope.Qpbo(), dope.TrwS()):
         result = dope.minimize(energy, blocks=partition, method=Admm(rounds=1), solver=solver)
         assert result.lower_bound <= least + 1e-9 * (1 + abs(least)) <= result.energy + 2e-9 * (1 + abs(least))
+
+
+@given(st.data())
+def test_flows_of_the_doubled_energy_reach_the_roof_dual_over_blocks(data):
+    energy = data.draw(energies(most=12, signed=True))
+    if energy.submodular:
+        return
+    partition = data.draw(partitions(energy))
+    whole = dope.minimize(energy, blocks=1, method=Admm(rounds=1), solver=dope.Qpbo())
+    least = brute_force(energy.unary, edge_weight_matrix(energy))[0]
+    for solver in (dope.Qpbo(), dope.TrwS()):
+        result = dope.minimize(energy, blocks=partition, method=Admm(rounds=1, bound=2), solver=solver)
+        near = 1e-6 * (1 + abs(least))
+        assert result.lower_bound <= least + near
+        if len(partition.blocks) > 1 and (partition.cuts is not None or not partition.overlaps):
+            assert result.lower_bound >= whole.lower_bound - near
+            assert result.proved is not None

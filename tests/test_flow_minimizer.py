@@ -336,3 +336,10 @@ def test_a_result_says_where_rounding_left_nothing():
     unary = np.array([[-1.0, 0.5]])
     assert "exact but for rounding" in repr(dope.minimize(Energy.grid(unary, lam=1e30)))
     assert "exact," in repr(dope.minimize(Energy.grid(unary, lam=0.3)))
+
+
+def test_a_sharpness_of_minus_zero_is_one_of_zero():
+    pixels = np.arange(16, dtype=np.uint8).reshape(4, 4)
+    unary = np.where(pixels < 8, -1.0, 1.0)
+    plain, minus = (Energy.grid(unary, lam=0.3, features=pixels, beta=beta) for beta in (0.0, -0.0))
+    assert dope.minimize(minus, blocks=2).energy == dope.minimize(plain, blocks=2).energy

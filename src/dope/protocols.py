@@ -244,6 +244,18 @@ class Problem:
     start: Start | None = None
 
 
+@runtime_checkable
+class DoublingSolver(BlockSolver, Protocol):
+    """A block solver whose bounds are those of an energy F of twice the sites, all of whose pairs attract.
+
+    F(y, 1 - y) = 2 E(y), so half the minimum of F is a lower bound of E; and flows can find it over many blocks.
+    """
+
+    def doubled(self, problem: Problem) -> Problem:
+        """F in place of E: sites and blocks twice, y and then y', along a first axis of a grid; and a flow solver."""
+        ...
+
+
 class Leave(Exception):  # noqa: N818 (no error: somebody asked for it)
     """Thrown into the steps of a method by a reader who wants no more."""
 

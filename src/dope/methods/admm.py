@@ -27,11 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Labels, Sites
+from dope.energy import Energy
 from dope.errors import InputError
 from dope.methods.admm_block import BlockRecipe, Measure, Near, Repulsion, Seams, Solve, Solved, Survey, Values
 from dope.methods.exact import Exact
 from dope.methods.sweeps import sweep
-from dope.protocols import Crew, FlowSolver, Leave, Problem, Step
+from dope.protocols import Crew, DoublingSolver, FlowSolver, Leave, Problem, Step
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Admm:
     penalty : "coupled" (sites where blocks meet) or "all" (every site, as in the paper).
     sweeps : afterwards, so many sweeps over shifted blocks with their surroundings fixed; they never raise the energy.
     bound : at the end, so many rounds of flows between the blocks for a better lower bound, and the fraction of sites
-        proved; only for a submodular energy and MaxFlow(). With 0 the bound is that of the first round.
+        proved; only for a submodular energy and MaxFlow(), or for any energy with Qpbo() or TrwS(), whose blocks
+        then go on to the roof dual of the whole. With 0 the bound is that of the first round.
     """
 
     mu0: float | Literal["auto"] = "auto"
@@ -114,22 +116,25 @@ class Admm:
 
     def _bounded(self, problem: Problem, last: Step) -> Step:
         """The last step with a bound by flows between the blocks, where that is possible."""
-        partition = problem.partition
-        flows = problem.energy.submodular and isinstance(problem.solver, FlowSolver)
-        if not self.bound or not flows or len(partition.blocks) == 1:
+        partition, solver = problem.partition, problem.solver
+        if not self.bound or len(partition.blocks) == 1 or (partition.overlaps and partition.cuts is None):
             return last
-        if partition.overlaps and partition.cuts is None:
-            return last
-        apart = partition.even() if partition.overlaps else partition
-        steps = Exact(rounds=self.bound, bracket=True).steps(replace(problem, partition=apart, start=None))
+        apart = replace(problem, partition=partition.even() if partition.overlaps else partition, start=None)
+        if problem.energy.submodular and isinstance(solver, FlowSolver):
+            return _with_bound(last, self._flows(apart))
+        if not problem.energy.submodular and isinstance(solver, DoublingSolver):
+            *_, minimum = Exact(rounds=self.bound).steps(solver.doubled(apart))
+            return _with_half(last, minimum, problem.energy)
+        return last
+
+    def _flows(self, problem: Problem) -> Step:
+        """What some rounds of flows between the blocks end with."""
+        steps = Exact(rounds=self.bound, bracket=True).steps(problem)
         with closing(steps):
             step = next(steps)
             while step.stopped is None:
                 step = next(steps) if step.round <= self.bound else steps.throw(Leave())
-        last = replace(last, proved=step.proved)
-        if step.lower_bound is None or (last.lower_bound is not None and step.lower_bound < last.lower_bound):
-            return last
-        return replace(last, lower_bound=step.lower_bound, certificate=step.certificate)
+        return step
 
     def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
         consensus = _Consensus(problem, crew.ask([Survey()] * len(problem.partition.blocks)))
@@ -319,6 +324,28 @@ def _proved(solved: Sequence[Solved]) -> float | None:
     if len(solved) > 1 or solved[0].answer.proved is None:
         return None
     return float(solved[0].answer.proved.mean())
+
+
+def _with_bound(last: Step, flows: Step) -> Step:
+    last = replace(last, proved=flows.proved)
+    if flows.lower_bound is None or (last.lower_bound is not None and flows.lower_bound < last.lower_bound):
+        return last
+    return replace(last, lower_bound=flows.lower_bound, certificate=flows.certificate)
+
+
+def _with_half(last: Step, minimum: Step, energy: Energy) -> Step:
+    """Half the minimum of the doubled energy is a bound, and says what is best where y' = 1 - y."""
+    assert minimum.lower_bound is not None and minimum.labels is not None and last.labels is not None
+    bound = (minimum.lower_bound - minimum.rounding_error) / 2
+    if last.lower_bound is None or bound > last.lower_bound:
+        last = replace(last, lower_bound=bound)
+    one, other = minimum.labels.reshape(2, *energy.shape)
+    proved = one | other
+    labels: Labels = np.where(proved, one, last.labels)  # type: ignore[assignment]  # np.where loses the dtype
+    value = energy(labels)
+    if value > last.energy:  # where costs were rounded, what is best for the integers can cost a little
+        return last
+    return replace(last, labels=labels, energy=value, proved=float(proved.mean()))
 
 
 def _is_number(value: object) -> bool:

@@ -26,9 +26,9 @@ from dope.arrays import Labels, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import GridPairs, Pairs
-from dope.protocols import Answer, Minimizer
+from dope.protocols import Answer, Minimizer, Problem
 from dope.solvers.max_flow import MaxFlow
-from dope.solvers.roof import Roof
+from dope.solvers.roof import Roof, doubled_problem
 from dope.solvers.settings import require_count
 from dope.solvers.standpoint import lowest, neighbors
 
@@ -83,6 +83,9 @@ class Qpbo:
         if energy.submodular:
             return WholeMinimizer(energy)
         return QpboMinimizer(energy, self)
+
+    def doubled(self, problem: Problem) -> Problem:
+        return doubled_problem(problem)
 
 
 class WholeMinimizer:

@@ -24,6 +24,8 @@ import numpy.typing as npt
 from dope.arrays import Labels, Sites
 from dope.energy import Energy
 from dope.pairs import GridPairs, Pairs, ends, sorted_graph
+from dope.partition import Block, Partition
+from dope.protocols import Problem
 from dope.solvers.max_flow import MaxFlow
 
 Values = npt.NDArray[np.float64]
@@ -44,6 +46,33 @@ def doubled(pairs: Pairs) -> Pairs:
     second = [attractive.second + layer for layer in layers] + [repulsive.second + n - layer for layer in layers]
     weights = [attractive.weights] * 2 + [repulsive.weights] * 2
     return sorted_graph(2 * n, np.concatenate(first), np.concatenate(second), np.concatenate(weights))
+
+
+def doubled_problem(problem: Problem) -> Problem:
+    """F in place of the energy, 2 E = F where y' = 1 - y, and each block with both labels of its sites."""
+    energy, partition = problem.energy, problem.partition
+    pairs = doubled(energy.pairs)
+    prices = energy.unary.astype(np.float64)
+    constant = math.fsum([2 * energy.constant, float(prices.sum()), -_between_layers(pairs)])
+    if partition.cuts is not None:
+        blocks = Partition.at(pairs.shape, ((), *partition.cuts))
+    else:
+        n = partition.shape[0]
+        twice = [
+            np.concatenate([block.where, block.where + n])
+            for block in partition.blocks
+            if not isinstance(block.where, tuple)
+        ]
+        blocks = Partition(
+            pairs.shape, tuple(Block(sites, np.arange(len(sites))) for sites in twice), np.ones(pairs.shape)
+        )
+    return replace(
+        problem,
+        energy=Energy(np.stack([prices, -prices]).reshape(pairs.shape), pairs, constant),
+        partition=blocks,
+        solver=MaxFlow(),
+        start=None,
+    )
 
 
 def _doubled_grid(attractive: GridPairs, repulsive: GridPairs) -> GridPairs:
