@@ -1,5 +1,6 @@
 """Threads: a round that ends early, by Ctrl-C or because a block failed, ends at once and leaves nobody at work."""
 
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,9 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dope import Admm, Energy, Exact, MaxFlow, Partition, Threads
+import dope
+from dope import Admm, Energy, Exact, MaxFlow, Partition, Serial, Threads
+from dope.executors.serial import SerialCrew
+from dope.methods.admm_block import BlockRecipe
 from dope.protocols import Problem
+from problems import energies, partitions
 
 # A round is stopped within some 0.1 s; that the machine may be busy with other things is allowed for.
 AT_ONCE = 1.0
@@ -115,3 +122,50 @@ def test_an_interrupt_stops_blocks_in_threads_at_once(method):
                 assert threads == "0"
         finally:
             running.kill()
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Serial, but every recipe, message and reply is pickled on its way."""
+
+    workers = 1
+
+    def gather(self, recipes):
+        return ElsewhereCrew([pickle.loads(pickle.dumps(recipe)) for recipe in recipes])
+
+
+class ElsewhereCrew(SerialCrew):
+    def ask_one(self, k, message):
+        return pickle.loads(pickle.dumps(super().ask_one(k, pickle.loads(pickle.dumps(message)))))
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_blocks_that_are_sent_elsewhere_answer_the_same(data):
+    energy = data.draw(energies(most=40))
+    blocks = data.draw(partitions(energy))
+    here, there = (
+        dope.minimize(energy, blocks=blocks, method=Admm(rounds=3, bound=0), executor=executor)
+        for executor in (Serial(), Elsewhere())
+    )
+    assert np.array_equal(here.labels, there.labels)
+    assert [step.energy for step in here.trace] == [step.energy for step in there.trace]
+
+
+def test_a_recipe_takes_along_its_own_data_only():
+    energy = Energy.grid(np.zeros((100, 100)), features=np.zeros((100, 100, 3)), lam=1.0)
+    recipe = BlockRecipe(energy, Partition.grid(energy.shape, 100), 55, MaxFlow())
+    assert len(pickle.dumps(recipe)) < len(pickle.dumps(energy)) / 20
+
+
+@pytest.mark.parametrize("executor", [Serial(), Threads(2)], ids=str)
+def test_who_is_sent_nothing_is_left_alone_and_each_reply_is_told(executor):
+    told = []
+    with executor.gather([Busy(hard_energy(4))] * 4) as crew:
+        assert crew.ask([None, 0.0, None, 0.001], each=lambda k, reply: told.append((k, reply))) == [
+            None,
+            0.0,
+            None,
+            0.001,
+        ]
+    assert sorted(told) == [(1, 0.0), (3, 0.001)]

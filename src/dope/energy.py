@@ -34,7 +34,7 @@ from dope.pairs import (
     mean_contrast_beta,
     strips,
 )
-from dope.partition import Partition
+from dope.partition import Block, Partition
 from dope.quadratic import Terms, dimod_model, dimod_terms, ising_terms, qubo_terms
 
 
@@ -280,6 +280,33 @@ class Energy:
             pairs = self.pairs.crop(where).divided(counts)
             coupling = GraphCoupling.of(self.pairs, partition, where)
         return Share(Energy(unary, pairs), coupling, partition.blocks[k].owned)
+
+    def excerpt(self, partition: Partition, k: int) -> Excerpt:
+        """Block k and its neighbours alone: what its share depends on, and no more, for those who send it away."""
+        block, place = partition.blocks[k], self.pairs.around(partition.blocks[k].where)  # type: ignore[arg-type]
+        if isinstance(place, tuple):
+            assert isinstance(block.where, tuple)
+            where: Index = tuple(
+                slice(s.start - p.start, s.stop - p.start) for s, p in zip(block.where, place, strict=True)
+            )
+        else:
+            where = np.searchsorted(place, block.where)  # type: ignore[arg-type]
+        unary = self.unary[place]
+        only = Partition(unary.shape, (Block(where, block.owned),), partition.counts_at(place))
+        return Excerpt(Energy(unary, self.pairs.crop(place)), only, place, self.shape)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Excerpt:
+    """A block with its neighbours: an energy and a partition with that one block; their place in the whole's shape."""
+
+    energy: Energy
+    partition: Partition
+    place: Index
+    shape: tuple[int, ...]
+
+    def share(self) -> Share:
+        return self.energy.share(self.partition, 0)
 
 
 @dataclass(frozen=True, eq=False)

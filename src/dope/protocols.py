@@ -6,7 +6,7 @@ is and has never heard of energies. A method ties them together and yields a Ste
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -154,8 +154,12 @@ class Recipe(Protocol):
 class Crew(Protocol):
     """Workers that an executor keeps, until the `with` block that holds them ends."""
 
-    def ask(self, messages: Sequence[Any]) -> list[Any]:
-        """Send each worker its message, in parallel; the replies in the same order."""
+    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
+        """Send each worker its message, in parallel; the replies in the same order.
+
+        A worker whose message is None is left alone, and its reply is None. `each` is called, in the calling thread,
+        with the place and the reply of every other one as soon as it is there.
+        """
         ...
 
     def __enter__(self) -> Self: ...
@@ -165,6 +169,11 @@ class Crew(Protocol):
 
 class Executor(Protocol):
     """Where work runs: a small frozen dataclass."""
+
+    @property
+    def workers(self) -> int:
+        """How many blocks it works on at once."""
+        ...
 
     def gather(self, recipes: Sequence[Recipe]) -> Crew:
         """One worker per recipe, opened when first asked."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from dope.memory import as_text, peak_bytes
-from dope.protocols import Crew, Executor, Recipe, Step, Worker
+from dope.protocols import Crew, Executor, Recipe, Step
 
 _COLUMNS = "{:>8}  {:>16}  {:>16}  {:>9}  {:>12}  {:>10}  {:>8}  {:>8}  {:>8}"
 _NAMES = ("round", "energy", "lower bound", "gap", "disagreeing", "residual", "proved", "memory", "seconds")
@@ -73,55 +72,34 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """An executor in this process that tells how many blocks of a round are done."""
+    """An executor that tells how many blocks of a round are done, and after how many seconds."""
 
     executor: Executor
     tell: Callable[[int, int, float], None]
 
+    @property
+    def workers(self) -> int:
+        return self.executor.workers
+
     def gather(self, recipes: Sequence[Recipe]) -> Crew:
-        counter = _Counter(self.tell)
-        return _CountedCrew(self.executor.gather([_CountedRecipe(recipe, counter) for recipe in recipes]), counter)
-
-
-class _Counter:
-    def __init__(self, tell: Callable[[int, int, float], None]) -> None:
-        self._tell, self._lock = tell, threading.Lock()
-        self._done = self._all = 0
-        self._begun = 0.0
-
-    def begin(self, number: int) -> None:
-        self._done, self._all, self._begun = 0, number, time.perf_counter()
-
-    def count(self) -> None:
-        with self._lock:
-            self._done += 1
-            self._tell(self._done, max(self._all, self._done), time.perf_counter() - self._begun)
-
-
-@dataclass(frozen=True, eq=False)
-class _CountedRecipe:
-    recipe: Recipe
-    counter: _Counter
-
-    def open(self) -> Worker:
-        worker = self.recipe.open()
-
-        def counted(message: Any, /) -> Any:
-            reply = worker(message)
-            if message is not None:  # who is sent nothing has nothing to do
-                self.counter.count()
-            return reply
-
-        return counted
+        return _CountedCrew(self.executor.gather(recipes), self.tell)
 
 
 class _CountedCrew:
-    def __init__(self, crew: Crew, counter: _Counter) -> None:
-        self._crew, self._counter = crew, counter
+    def __init__(self, crew: Crew, tell: Callable[[int, int, float], None]) -> None:
+        self._crew, self._tell = crew, tell
 
-    def ask(self, messages: Sequence[Any]) -> list[Any]:
-        self._counter.begin(sum(message is not None for message in messages))
-        return self._crew.ask(messages)
+    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
+        begun, done, number = time.perf_counter(), 0, sum(message is not None for message in messages)
+
+        def counted(k: int, reply: Any) -> None:
+            nonlocal done
+            done += 1
+            self._tell(done, number, time.perf_counter() - begun)
+            if each is not None:
+                each(k, reply)
+
+        return self._crew.ask(messages, each=counted)
 
     def __enter__(self) -> _CountedCrew:
         self._crew.__enter__()

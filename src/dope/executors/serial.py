@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,6 +12,10 @@ from dope.protocols import Recipe, Worker
 @dataclass(frozen=True)
 class Serial:
     """Runs blocks one after the other."""
+
+    @property
+    def workers(self) -> int:
+        return 1
 
     def gather(self, recipes: Sequence[Recipe]) -> SerialCrew:
         return SerialCrew(recipes)
@@ -24,8 +28,13 @@ class SerialCrew:
         self._recipes = recipes
         self._opened: dict[int, Worker] = {}
 
-    def ask(self, messages: Sequence[Any]) -> list[Any]:
-        return [self.ask_one(k, message) for k, message in enumerate(messages)]
+    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
+        replies: list[Any] = []
+        for k, message in enumerate(messages):
+            replies.append(None if message is None else self.ask_one(k, message))
+            if message is not None and each is not None:
+                each(k, replies[k])
+        return replies
 
     def ask_one(self, k: int, message: Any) -> Any:
         if k not in self._opened:

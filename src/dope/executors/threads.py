@@ -6,8 +6,8 @@ A round ends early when a block fails or on Ctrl-C: then the core stops in the o
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -47,16 +47,22 @@ class ThreadCrew:
         self._crew = SerialCrew(recipes)
         self._pool = ThreadPoolExecutor(min(number, max(1, len(recipes))), thread_name_prefix="dope")
 
-    def ask(self, messages: Sequence[Any]) -> list[Any]:
+    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
         cancel = _core.Cancel()
-        asked: list[Future[Any]] = []
+        asked: dict[Future[Any], int] = {}
+        replies: list[Any] = [None] * len(messages)
         try:
-            asked.extend(self._pool.submit(self._ask_one, cancel, k, message) for k, message in enumerate(messages))
-            while wait(asked, SECONDS_BETWEEN_LOOKS, FIRST_EXCEPTION).not_done:
-                for future in asked:
-                    if future.done():
-                        future.result()  # raises what went wrong in a block
-            return [future.result() for future in asked]
+            for k, message in enumerate(messages):
+                if message is not None:
+                    asked[self._pool.submit(self._ask_one, cancel, k, message)] = k
+            open_ = set(asked)
+            while open_:
+                done, open_ = wait(open_, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
+                for future in sorted(done, key=asked.__getitem__):
+                    replies[asked[future]] = future.result()  # raises what went wrong in a block
+                    if each is not None:
+                        each(asked[future], replies[asked[future]])
+            return replies
         except BaseException:  # also Ctrl-C
             cancel.cancel()
             wait(asked)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Index, Labels, Sites
-from dope.energy import Energy
+from dope.energy import Energy, Excerpt
 from dope.partition import Partition
 from dope.protocols import Answer, BlockSolver, checked_answer
 
@@ -78,7 +78,7 @@ class Repulsion:
 
 @dataclass(frozen=True, eq=False)
 class BlockRecipe:
-    """How to open a block where its data is."""
+    """How to open a block where its data is; sent elsewhere, it takes along its own data only."""
 
     energy: Energy
     partition: Partition
@@ -86,28 +86,43 @@ class BlockRecipe:
     solver: BlockSolver
 
     def open(self) -> OpenedBlock:
-        return OpenedBlock(self.energy, self.partition, self.k, self.solver)
+        return OpenedBlock(self._excerpt(), self.solver)
+
+    def _excerpt(self) -> Excerpt:
+        return self.energy.excerpt(self.partition, self.k)
+
+    def __reduce__(self) -> tuple[type[ExcerptRecipe], tuple[Excerpt, BlockSolver]]:
+        return ExcerptRecipe, (self._excerpt(), self.solver)
+
+
+@dataclass(frozen=True, eq=False)
+class ExcerptRecipe:
+    """How to open a block from what was sent."""
+
+    excerpt: Excerpt
+    solver: BlockSolver
+
+    def open(self) -> OpenedBlock:
+        return OpenedBlock(self.excerpt, self.solver)
 
 
 class OpenedBlock:
     """An opened block: its share of the energy and a minimizer for it."""
 
-    def __init__(self, energy: Energy, partition: Partition, k: int, solver: BlockSolver) -> None:
-        share = energy.share(partition, k)
+    def __init__(self, excerpt: Excerpt, solver: BlockSolver) -> None:
+        share, self._place = excerpt.share(), excerpt.place
         self._energy = share.energy
         self._coupling = share.coupling
         self._minimizer = solver.prepare(share.energy)
         self._coupled = np.flatnonzero(share.coupling.coupled())
-        region = share.coupling.region
-        self._region_unary = energy.unary[region]
-        self._region_pairs = energy.pairs.crop(region)  # type: ignore[arg-type]
+        self._region_unary, self._region_pairs = excerpt.energy.unary, excerpt.energy.pairs
         inside = np.zeros(self._region_unary.shape, dtype=np.bool_)
         inside[share.coupling.inside] = True
         numbers = np.arange(inside.size).reshape(inside.shape)[share.coupling.inside].ravel()
         self._coupled_in_region = numbers[self._coupled]
         self._shell_in_region = np.flatnonzero(~inside)
         self._owned_in_region = _within(share.coupling.inside, share.owned)
-        self._whole_shape = energy.shape
+        self._whole_shape = excerpt.shape
         # The last answer: from some round on most blocks keep their labels, and what follows from them.
         self._last: Solved | None = None
 
@@ -124,7 +139,7 @@ class OpenedBlock:
                 return self._survey()
 
     def _survey(self) -> Seams:
-        region = self._coupling.region
+        region = self._place
         if isinstance(region, tuple):
             corner = tuple(s.start for s in region)
             places = np.unravel_index(

@@ -93,6 +93,11 @@ class _FixedRecipe:
     def open(self) -> _FixedBlock:
         return _FixedBlock(self.energy.share(self.partition, self.k), self.minimizers)
 
+    def __reduce__(self) -> tuple[type[_FixedRecipe], tuple[Energy, Partition, int, _Minimizers]]:
+        """Sent elsewhere, it takes along its own data only."""
+        excerpt = self.energy.excerpt(self.partition, self.k)
+        return _FixedRecipe, (excerpt.energy, excerpt.partition, 0, self.minimizers)
+
 
 class _FixedBlock:
     """Answers the labels around it, and its own so far, with labels of its own that are no worse."""
