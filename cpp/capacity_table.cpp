@@ -194,6 +194,11 @@ void CapacityTable::look_up(Index place, Index length, Number* out) const {
         Number* to = out + way.arc;
         for (Index t = 0; t < length; ++t, to += width) *to = numbers[apart[t]];
     }
+    if (!weights_.inside()) return;
+    // Outside the mask pixels are all alike, those of the padding included: none of them has pairs.
+    for (Index t = 0; t < length; ++t) {
+        if (p[t] == kOutside) std::fill_n(out + static_cast<std::size_t>(t) * width, width, 0);
+    }
 }
 
 }  // namespace dope

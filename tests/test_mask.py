@@ -1,12 +1,14 @@
 """A region of interest: sites outside are not part of the problem, whatever lies there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dope
-from dope import Admm, Energy, Exact, InputError, Serial
+from dope import Admm, Energy, Exact, InputError, MaxFlow, Serial
 from dope.pairs import mean_contrast_beta
 from problems import rng_of
 
@@ -113,3 +115,21 @@ def test_going_on_from_another_mask_is_not_going_on_from_its_flow():
 def test_bad_masks_are_refused(mask, words):
     with pytest.raises(InputError, match=words):
         Energy.grid(np.zeros((3, 4)), mask=mask)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_sites_outside_have_no_pairs_whatever_they_cost(seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(2, 9, size=int(rng.integers(2, 4))))
+    channels = int(rng.integers(1, 4))
+    pixels = rng.integers(0, 30, (*shape, channels)).astype(np.uint8)
+    inside = rng.random(shape) < 0.6
+    inside.flat[0] = True
+    whole = Energy.grid(np.zeros(shape), lam=3.0, kernel=int(rng.choice([3, 5])), features=pixels, mask=inside)
+    unary = rng.normal(0, 2, shape)
+    energy = replace(whole, unary=unary)
+    exact = MaxFlow(check=True).prepare(energy).minimize(unary)
+    assert np.array_equal(exact.labels[~inside], unary[~inside] < 0)
+    plain = replace(energy, pairs=replace(energy.pairs, features=pixels.astype(np.float64)))
+    assert np.array_equal(exact.labels, MaxFlow(check=True).prepare(plain).minimize(unary).labels)
