@@ -8,14 +8,16 @@ result.labels, result.energy, result.lower_bound, result.exact
 
 from typing import TYPE_CHECKING
 
-from dope.api import Result, minimize
+from dope.api import minimize
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import DopeError, InputError, MissingExtraError
-from dope.executors import Serial, Threads
-from dope.methods import Admm, Exact
+from dope.executors import Dask, Serial, Threads
+from dope.lazy import LazyEnergy
+from dope.methods import Admm, Bracketing, Exact
 from dope.partition import Block, Partition
 from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
+from dope.result import Result
 from dope.segmentation import segment
 from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Qpbo, Tabu, TrwS
 from dope.verify import Verdict, verify
@@ -43,9 +45,11 @@ __all__ = [
     "Answer",
     "Block",
     "BlockSolver",
+    "Bracketing",
     "Brute",
     "Certificate",
     "Crossings",
+    "Dask",
     "DopeError",
     "Energy",
     "Exact",
@@ -53,6 +57,7 @@ __all__ = [
     "FlowMinimizer",
     "Icm",
     "InputError",
+    "LazyEnergy",
     "LsaAux",
     "LsaTr",
     "MaxFlow",

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import math
+import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from dope import report
-from dope.arrays import Labels, as_labels
-from dope.certificate import Certificate
+from dope.arrays import as_labels
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
-from dope.methods import Admm, Exact
+from dope.lazy import LazyEnergy, MappedTarget
+from dope.memory import as_bytes, available_bytes
+from dope.methods import Admm, Bracketing, Exact
+from dope.methods.box_size import fitting_partition
 from dope.pairs import GraphPairs, GridPairs, Pairs
 from dope.partition import Partition
-from dope.protocols import BlockSolver, Executor, FlowSolver, Leave, Method, Problem, Start, Step
+from dope.protocols import BlockSolver, Executor, FlowSolver, LazyProblem, Leave, Method, Problem, Start, Step
+from dope.result import Result
 from dope.solvers import Brute, LsaTr, MaxFlow
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # What a block should take in memory, and what is best left in one block. For Exact() blocks are work for threads: with
 # 2 of them, 32 blocks were best in 2D with few neighbours, 16 with many, and 4 of a million sites in 3D, as seams cost
@@ -42,94 +39,12 @@ EXACT_BLOCKS_3D, EXACT_SITES_3D = 4, 1 << 20
 FEW_NEIGHBORS = 8
 SMALL_PAIRS = 1 << 20
 BRUTE_SITES = 16
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What was found, and what is known about it.
-
-    Attributes
-    ----------
-    labels : bool array shaped like the unary, True = foreground.
-    energy : their energy, recomputed from the labels; constant included.
-    lower_bound : no labels have less energy than this; None where no bound is known.
-    exact : whether the labels are a minimum of the integer energy that was solved.
-    rounding_error : how far rounding costs to integers can put that minimum above the energy's own; 0 for integers.
-    stopped : why it stopped: "exact", "tolerance", "agreed", "stalled", "round limit" or "cancelled".
-    proved : the fraction of sites whose labels are known to be those of a minimum; None where nothing is known.
-    certificate : what proves the lower bound, for `dope.verify`; None where there is none.
-    trace : a Step for every round, without labels.
-    partition : the blocks.
-    problem : after `segment`: the energy that was minimized.
-    where : after `segment`: the box of the image that the energy, and the blocks, cover.
-    """
-
-    labels: Labels
-    energy: float
-    lower_bound: float | None
-    exact: bool
-    rounding_error: float
-    stopped: str
-    trace: tuple[Step, ...]
-    partition: Partition
-    proved: float | None = None
-    certificate: Certificate | None = field(default=None, repr=False)
-    problem: Energy | None = field(default=None, repr=False)
-    where: tuple[slice, ...] | None = None
-    _kept: object | None = field(default=None, repr=False)
-
-    @property
-    def gap(self) -> float | None:
-        """energy - lower_bound, None where no bound is known."""
-        return None if self.lower_bound is None else self.energy - self.lower_bound
-
-    def __repr__(self) -> str:
-        bound = "no bound known" if self.gap is None else f"gap {self.gap:.6g}"
-        if self.exact:
-            # The minimum in integers: with costs of very different sizes, rounding may leave little of the small ones.
-            negligible = self.rounding_error <= 1e-6 * abs(self.energy)
-            bound = "exact" if negligible else f"exact but for rounding by up to {self.rounding_error:.3g}"
-        return (
-            f"Result(energy {self.energy:.10g}, {bound}, {self.stopped} after "
-            f"{len(self.trace)} rounds, {len(self.partition.blocks)} blocks, {self.labels.mean():.1%} foreground)"
-        )
-
-    def _repr_html_(self) -> str:
-        rows = {
-            "energy": f"{self.energy:.10g}",
-            "lower bound": "not known" if self.lower_bound is None else f"{self.lower_bound:.10g}",
-            "exact": "yes" if self.exact else "no",
-            "sites proved": "not known" if self.proved is None else f"{self.proved:.2%}",
-            "rounding error": f"at most {self.rounding_error:.3g}",
-            "stopped": f"{self.stopped} after {len(self.trace)} rounds",
-            "sites": " x ".join(str(n) for n in self.labels.shape),
-            "foreground": f"{self.labels.mean():.2%}",
-            "blocks": str(len(self.partition.blocks)),
-        }
-        cells = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
-        labels = np.asarray(self.labels)
-        if labels.ndim not in (2, 3):
-            return f"<table>{cells}</table>"
-        encoded = base64.b64encode(report.thumbnail(labels)).decode()
-        picture = f'<img src="data:image/png;base64,{encoded}" alt="labels, foreground bright" style="max-width: 16em">'
-        return f'<div style="display: flex; gap: 1em; align-items: center"><table>{cells}</table>{picture}</div>'
-
-    def plot(self, image: npt.ArrayLike | None = None, *, channel_axis: int | None = None) -> Figure:
-        """A matplotlib figure: the labels, on the image where it is given, and how the run converged.
-
-        Needs matplotlib (`pip install 'dope[report]'`).
-        """
-        labels = np.asarray(self.labels)
-        if image is None:
-            return report.plot(self.trace, labels)
-        pixels = np.asarray(image)
-        if channel_axis is not None:
-            pixels = np.moveaxis(pixels, channel_axis, -1)
-        return report.plot(self.trace, labels, image=pixels, channels=pixels.ndim > labels.ndim)
+# Where the system does not say what is available.
+DEFAULT_MEMORY = 4 << 30
 
 
 def minimize(
-    energy: Energy,
+    energy: Energy | LazyEnergy,
     *,
     blocks: int | Sequence[int] | Partition | None = None,
     overlap: float | int | None = None,
@@ -138,12 +53,18 @@ def minimize(
     executor: Executor | None = None,
     start: Result | None = None,
     watch: Callable[[Step], object] | None = None,
+    memory: int | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    out: Any = None,
 ) -> Result:
     """Labels of low energy, found block by block.
 
     Parameters
     ----------
-    energy : Energy
+    energy : Energy or LazyEnergy
+        With a `LazyEnergy`, whose arrays need not fit into memory, blocks are read, solved and forgotten:
+        `Bracketing()`.
     blocks : int, tuple or Partition, optional
         A number of blocks, a number per axis, or the blocks themselves. By default it follows from the number of
         sites and of neighbours: one block for a small problem, else a number that threads can share.
@@ -164,6 +85,16 @@ def minimize(
     watch : callable, optional
         Called with every Step; return True to stop there: with the labels of the last round of `Exact()`, and the best
         so far of other methods.
+    memory : int or str, optional
+        What blocks at work may take together, such as "8GB", where they are read, solved and forgotten: blocks are as
+        large as that allows. By default half of what is available.
+    checkpoint : path, optional
+        A new folder in which replies of blocks are kept, for a later `resume`. The method is `Bracketing()` then.
+    resume : path, optional
+        The folder of a run that was broken off: goes on from there, with the same energy and settings.
+    out : array, optional
+        Where labels go instead of a new array: anything with `out[box] = labels`, such as a Zarr array, a mapped one,
+        or `dope.io.open_labels(path, shape)`. Blocks write it where they run.
 
     Returns
     -------
@@ -177,7 +108,7 @@ def minimize(
     >>> result.labels.astype(int).tolist(), result.energy, result.exact
     ([[1, 0, 0], [1, 1, 0]], -3.5, True)
     """
-    if not isinstance(energy, Energy):
+    if not isinstance(energy, (Energy, LazyEnergy)):
         raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
     for name, plug_in, ability in (
         ("method", method, "steps"),
@@ -187,6 +118,15 @@ def minimize(
     ):
         if plug_in is not None and (isinstance(plug_in, type) or not hasattr(plug_in, ability)):
             raise InputError(f"{name} is {plug_in!r}; expected an object with {ability}, or None.")
+    kept = memory is not None or checkpoint is not None or resume is not None or out is not None
+    if isinstance(energy, LazyEnergy) or kept or (method is None and _goes_far(energy, executor)):
+        if overlap or start is not None:
+            raise InputError(
+                "overlap and start are for energies in memory; leave them out, or memory, checkpoint and out."
+            )
+        method = _bracketing(method, memory, checkpoint, resume)
+        lazy = energy if isinstance(energy, LazyEnergy) else LazyEnergy.of(energy)
+        return _minimize_lazily(lazy, blocks, method, solver, executor or Threads(), watch, memory, out)
     solver = solver or _automatic_solver(energy)
     overlaps = blocks.overlaps if isinstance(blocks, Partition) else bool(overlap)
     method = method or _automatic_method(energy, solver, overlaps=overlaps)
@@ -199,6 +139,109 @@ def minimize(
         start=_start(energy, start),
     )
     return _result(problem, method.steps(problem), watch)
+
+
+def _goes_far(energy: Energy, executor: Executor | None) -> bool:
+    """Whether blocks run in other processes, to which one residual graph cannot be shown."""
+    return getattr(executor, "elsewhere", False) and energy.submodular and isinstance(energy.pairs, GridPairs)
+
+
+def _bracketing(method: Method | None, memory: int | str | None, checkpoint: Any, resume: Any) -> Bracketing:
+    if method is not None and not isinstance(method, Bracketing):
+        raise InputError(
+            f"method is {method!r}; lazy energies, memory, checkpoint, resume and out need Bracketing(), or None."
+        )
+    if checkpoint is not None and resume is not None:
+        raise InputError("checkpoint and resume are both given; a run that is resumed goes on in its own folder.")
+    chosen = method or Bracketing()
+    budget = _budget(memory)
+    if checkpoint is not None or resume is not None:
+        folder = os.fspath(checkpoint if resume is None else resume)
+        chosen = replace(chosen, checkpoint=folder, resume=resume is not None)
+    return chosen if chosen.memory is not None else replace(chosen, memory=budget // 2)
+
+
+def _budget(memory: int | str | None) -> int:
+    if memory is None:
+        return (available_bytes() or DEFAULT_MEMORY) // 2
+    found: object = as_bytes(memory) if isinstance(memory, str) else memory
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise InputError(f"memory is {memory!r}; expected a number of bytes, or a size such as '8GB'.")
+    return found
+
+
+def _minimize_lazily(
+    energy: LazyEnergy,
+    blocks: int | Sequence[int] | Partition | None,
+    method: Bracketing,
+    solver: BlockSolver | None,
+    executor: Executor,
+    watch: Callable[[Step], object] | None,
+    memory: int | str | None,
+    out: Any,
+) -> Result:
+    """Read, solve and forget: the straight line for arrays that stay where they are."""
+    solver = solver or automatic_flow_solver(energy.pairs)
+    partition = lazy_partition(energy, blocks, solver=solver, executor=executor, memory=memory, out=out)
+    target = None if out is None else _target(out, energy.shape)
+    problem = LazyProblem(energy, partition, solver, executor, target)
+    trace: list[Step] = []
+    last: Step | None = None
+    for step in _read(method.steps(problem), watch):
+        trace.append(replace(step, labels=None))
+        last = step
+    assert last is not None and last.lower_bound is not None
+    labels = last.labels
+    if out is not None and target is None:  # an array in memory, which only this process has
+        assert labels is not None
+        out[...] = labels
+    return Result(
+        labels=labels if out is None else out,  # type: ignore[arg-type]
+        energy=last.energy,
+        lower_bound=_lower_bound(last.energy, last.lower_bound, last.rounding_error),
+        exact=last.exact,
+        rounding_error=last.rounding_error,
+        stopped=last.stopped or "no round",
+        trace=tuple(trace),
+        partition=partition,
+        proved=last.proved,
+        _ones=last.ones,
+    )
+
+
+def lazy_partition(
+    energy: LazyEnergy,
+    blocks: int | Sequence[int] | Partition | None,
+    *,
+    solver: BlockSolver,
+    executor: Executor,
+    memory: int | str | None,
+    out: Any = None,
+) -> Partition:
+    """The blocks given, or such that as many as work at once fit into memory."""
+    if isinstance(blocks, Partition):
+        if blocks.shape != energy.shape:
+            raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
+        return blocks
+    if blocks is not None:
+        return Partition.grid(energy.shape, blocks)
+    stored = [getattr(out, "chunks", None), energy.features and energy.features.chunks, energy.unary.chunks]
+    return fitting_partition(
+        energy,
+        memory=_budget(memory),
+        workers=getattr(executor, "workers", 1),
+        bits=getattr(solver, "bits", None),
+        chunks=next((chunks for chunks in stored if chunks), None),
+    )
+
+
+def _target(out: Any, shape: tuple[int, ...]) -> Any:
+    """What blocks write to where they run; None for an array in memory, to which only this process can write."""
+    if not hasattr(out, "__setitem__") or tuple(getattr(out, "shape", ())) != shape:
+        raise InputError(f"out is {type(out).__name__} of shape {getattr(out, 'shape', None)}; expected {shape}.")
+    if isinstance(out, np.memmap):
+        return MappedTarget.of(out)
+    return None if isinstance(out, np.ndarray) else out
 
 
 def _start(energy: Energy, previous: Result | None) -> Start | None:
@@ -315,10 +358,15 @@ def _sharing_the_reach(partition: Partition, pairs: GridPairs) -> Partition:
 
 
 def _automatic_solver(energy: Energy) -> BlockSolver:
-    """Max-flow where it applies; a small problem can afford capacities so wide that rounding does not show."""
+    """Max-flow where it applies."""
     if not energy.submodular:
         return Brute() if energy.unary.size <= BRUTE_SITES else LsaTr()
-    return MaxFlow(bits=64) if energy.pairs.number <= SMALL_PAIRS else MaxFlow()
+    return automatic_flow_solver(energy.pairs)
+
+
+def automatic_flow_solver(pairs: Pairs) -> MaxFlow:
+    """A small problem can afford capacities so wide that rounding does not show."""
+    return MaxFlow(bits=64) if pairs.number <= SMALL_PAIRS else MaxFlow()
 
 
 def automatic_blocks(pairs: Pairs, method: Method) -> int:

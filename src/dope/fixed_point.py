@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from dope.arrays import binary_places
 from dope.energy import Energy
 from dope.errors import InputError
+from dope.pairs import Pairs
 
 # What the capacities of one site, and its own unary, may add up to: half of what the excess (int32, int32, int64)
 # holds, as a warm start can move an excess by twice that. With 2^48 even the widest kernel's sum fits int64.
@@ -45,41 +46,74 @@ class FixedPoint:
     @classmethod
     def of(cls, energy: Energy, bits: int | None = None, *, whole: bool = True) -> FixedPoint:
         """The scale for an energy; `whole=False` for one whose unary will move between binary fractions."""
+        return cls.for_costs(Costs.of(energy, whole=whole), bits)
+
+    @classmethod
+    def for_costs(cls, costs: Costs, bits: int | None = None) -> FixedPoint:
+        """The scale for an energy of which no more than this is known."""
         if bits not in (None, *ROOM):
             raise InputError(f"bits is {bits}; expected 16, 32 or 64.")
-        exact = _exact(energy, bits) if whole else None
+        exact = _exact(costs, bits)
         if exact is not None:
             return exact
-        rounded = _finest(energy, bits or 32)
-        too_coarse = rounded.error > TOLERANCE * float(abs(energy.unary).sum(dtype=float))
-        return _finest(energy, 64) if bits is None and too_coarse else rounded
+        rounded = _finest(costs, bits or 32)
+        too_coarse = rounded.error > TOLERANCE * costs.total
+        return _finest(costs, 64) if bits is None and too_coarse else rounded
 
 
-def _exact(energy: Energy, bits: int | None) -> FixedPoint | None:
+@dataclass(frozen=True)
+class Costs:
+    """What a scale follows from.
+
+    Attributes
+    ----------
+    pairs : GridPairs or GraphPairs, of which the numbers that bound all weights are asked for.
+    sites : how many.
+    places : binary places that costs need; None where some are no binary fractions.
+    largest, total : of |unary|, the largest and the sum.
+    """
+
+    pairs: Pairs
+    sites: int
+    places: int | None
+    largest: float
+    total: float
+
+    @classmethod
+    def of(cls, energy: Energy, *, whole: bool = True) -> Costs:
+        of_pairs = energy.pairs.binary_places() if whole else None
+        of_unary = None if of_pairs is None else binary_places([energy.unary])
+        size = abs(energy.unary)
+        return cls(
+            pairs=energy.pairs,
+            sites=energy.unary.size,
+            places=None if of_pairs is None or of_unary is None else max(of_pairs, of_unary),
+            largest=float(size.max()),
+            total=float(size.sum(dtype=float)),
+        )
+
+
+def _exact(costs: Costs, bits: int | None) -> FixedPoint | None:
     """Scale the costs to integers, if they are binary fractions and some type has room for them."""
-    of_pairs = energy.pairs.binary_places()
-    if of_pairs is None:
+    if costs.places is None:
         return None
-    places = binary_places([energy.unary])
-    if places is None:
-        return None
-    scale = 2.0 ** max(places, of_pairs)
+    scale = 2.0**costs.places
     for width in ROOM if bits is None else (bits,):
-        if _fits(energy, scale, width):
+        if _fits(costs, scale, width):
             return FixedPoint(scale, width, 0.0)
     return None
 
 
-def _finest(energy: Energy, bits: int) -> FixedPoint:
-    strength = energy.pairs.strength or float(abs(energy.unary).max()) or 1.0
+def _finest(costs: Costs, bits: int) -> FixedPoint:
+    strength = costs.pairs.strength or costs.largest or 1.0
     # A finer unit than 2^-900 would push costs of order one out of float64.
     scale = 2.0 ** min(900, math.floor(math.log2(min(ROOM[bits], FINE_ROOM)) - math.log2(strength)))
-    while not _fits(energy, scale, bits):
+    while not _fits(costs, scale, bits):
         scale /= 2
-    return FixedPoint(scale, bits, (energy.unary.size + energy.pairs.number) / scale)
+    return FixedPoint(scale, bits, (costs.sites + costs.pairs.number) / scale)
 
 
-def _fits(energy: Energy, scale: float, bits: int) -> bool:
-    pairs = energy.pairs
+def _fits(costs: Costs, scale: float, bits: int) -> bool:
+    pairs = costs.pairs
     rounding = pairs.degree / 2 + 2
     return pairs.strength * scale + rounding <= ROOM[bits] and pairs.largest * scale <= LARGEST[bits]

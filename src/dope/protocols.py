@@ -17,6 +17,7 @@ from dope.arrays import Labels, Reals, Sites
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
+from dope.lazy import LazyEnergy
 from dope.partition import Partition
 
 
@@ -181,6 +182,24 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True)
+class Tasks:
+    """What blocks did in a round, for those who look at how a run went.
+
+    Attributes
+    ----------
+    done : for each block that was at work its number, who worked, when by `time.time` it began and ended, and the
+        seconds that it read, solved and wrote.
+    bytes_sent, bytes_received : what messages and replies hold; by an executor that sends them, `statistics` has more.
+    statistics : what the executor counted, None for one in this process.
+    """
+
+    done: tuple[tuple[int, str, float, float, float, float, float], ...]
+    bytes_sent: int
+    bytes_received: int
+    statistics: object | None = None
+
+
+@dataclass(frozen=True)
 class Step:
     """One round of a method. Fields that a method does not have are None.
 
@@ -188,7 +207,7 @@ class Step:
     ----------
     round : number of rounds done, from 1.
     sweep : 0, or the number of the sweep with which a method polishes its last round, whose other fields it repeats.
-    energy : energy of this round's labels (the best of this round's roundings).
+    energy : energy of this round's labels (the best of this round's roundings); NaN where nobody computed it.
     labels : those labels; None where the method shows them at the end only; dropped from the trace of a Result.
     disagreeing : sites on which some block differs from the consensus.
     seconds : since the method began.
@@ -201,6 +220,8 @@ class Step:
     certificate : what proves the bound, where this is the last step; dropped from the trace.
     groups : how many blocks or unions of blocks there are.
     kept : what the method would like to find again when it is started from this step; dropped from the trace.
+    tasks : what blocks did.
+    ones : how many labels are 1, where the labels themselves are elsewhere.
     stopped : why the method ends here, None while it goes on.
     """
 
@@ -224,6 +245,8 @@ class Step:
     groups: int | None = None
     certificate: Certificate | None = field(default=None, repr=False)
     kept: object | None = field(default=None, repr=False)
+    tasks: Tasks | None = field(default=None, repr=False)
+    ones: int | None = None
 
     @property
     def lagrangian(self) -> float | None:
@@ -251,6 +274,20 @@ class Problem:
     solver: BlockSolver
     executor: Executor
     start: Start | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LazyProblem:
+    """What a method works on that reads boxes of arrays wherever they lie.
+
+    `target`, if there is one, is where blocks write their labels: `target[box] = labels`.
+    """
+
+    energy: LazyEnergy
+    partition: Partition
+    solver: BlockSolver
+    executor: Executor
+    target: Any = None
 
 
 @runtime_checkable

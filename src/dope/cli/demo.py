@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 
 from dope import samples
-from dope.api import Result
 from dope.cli.exits import CANCELLED, Cancel, Watch, exit_codes
 from dope.cli.methods import METHODS, MethodName
 from dope.cli.progress import Counted, at_work
@@ -27,6 +26,7 @@ from dope.memory import peak_bytes
 from dope.models import kernel_lam
 from dope.partition import Partition
 from dope.report import block_map, convergence, overlay
+from dope.result import Result
 from dope.segmentation import segment
 
 

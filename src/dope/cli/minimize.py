@@ -12,7 +12,6 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from dope.api import Result
 from dope.api import minimize as minimized
 from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, Watch, exit_codes
 from dope.cli.methods import METHODS, SOLVERS, MethodName, solver_of
@@ -22,6 +21,7 @@ from dope.cli.tables import print_rows
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io import ENERGY_FORMATS, Instance, check_writable, read_instance, save_labels, write_text
+from dope.result import Result
 
 _TEXT = ".txt"
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dope import __version__
-from dope.api import Result
 from dope.io import write_text
 from dope.memory import peak_bytes
+from dope.result import Result
 
 _OF_A_STEP = ("round", "sweep", "energy", "lower_bound", "residual", "disagreeing", "proved", "groups", "seconds")
 

@@ -12,7 +12,6 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from dope.api import Result
 from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, Watch, exit_codes
 from dope.cli.job import Inputs, Job
 from dope.cli.methods import MethodName, ModelName
@@ -25,6 +24,7 @@ from dope.io import check_writable, describe, save_labels, write_image, write_te
 from dope.memory import as_bytes, as_text, peak_bytes
 from dope.planning import Plan
 from dope.report import Run, overlay, page, slices
+from dope.result import Result
 from dope.segmentation import segment as segmented
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from dope.api import Result
+from dope.result import Result
 
 
 def print_rows(rows: Mapping[str, str]) -> None:

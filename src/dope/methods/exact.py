@@ -137,6 +137,11 @@ def _checked(problem: Problem) -> FixedPoint:
         )
     if not isinstance(solver, FlowSolver):
         raise InputError(f"the solver is {solver!r}; Exact() counts flows and needs MaxFlow(), or None.")
+    if getattr(problem.executor, "elsewhere", False):
+        raise InputError(
+            f"Exact() keeps one residual graph in this process, and {problem.executor!r} runs blocks in others; "
+            f"use Bracketing(), which finds the same labels, or leave method out."
+        )
     if partition.overlaps:
         raise InputError("the blocks overlap; Exact() needs blocks without overlap. Leave overlap out.")
     return FixedPoint.of(energy, solver.bits)

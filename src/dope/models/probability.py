@@ -39,15 +39,23 @@ def probability_unary(probability: ArrayLike, *, clamp: float = 1e-3) -> NDArray
     if not 0 < clamp < 0.5:
         raise InputError(f"clamp is {clamp}; expected a number between 0 and 0.5, such as 1e-3")
     one = float(np.iinfo(soft.dtype).max) if soft.dtype.kind == "u" else 1.0
-    most = np.log1p(-clamp) - np.log(clamp)
+    if soft.dtype == np.uint8:  # there are no more prices than bytes
+        table = _prices(np.arange(256) / one, clamp)
+        return table.take(soft)
     rows = soft.reshape(-1)
     unary = np.empty(rows.size, dtype=np.float32)
     for start in range(0, rows.size, _STRIP_SITES):
         p = rows[start : start + _STRIP_SITES].astype(np.float64) / one
         _check_range(p)
-        with np.errstate(divide="ignore"):  # 0 and 1 give infinities, which are clipped
-            unary[start : start + p.size] = np.clip(np.log1p(-p) - np.log(p), -most, most)
+        unary[start : start + p.size] = _prices(p, clamp)
     return unary.reshape(soft.shape)
+
+
+def _prices(p: NDArray[np.float64], clamp: float) -> NDArray[np.float32]:
+    most = np.log1p(-clamp) - np.log(clamp)
+    with np.errstate(divide="ignore"):  # 0 and 1 give infinities, which are clipped
+        odds: NDArray[np.float64] = np.log1p(-p) - np.log(p)
+    return np.clip(odds, -most, most).astype(np.float32)
 
 
 def _check_range(p: NDArray[np.float64]) -> None:

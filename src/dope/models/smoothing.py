@@ -11,6 +11,9 @@ from dope.arrays import as_reals, check_finite
 from dope.errors import InputError
 from dope.pairs import Kernel, half_offsets, strips
 
+# In units of the mean |u|; `automatic_lam` says why.
+SMOOTHING = 20.0
+
 
 def kernel_lam(
     kernel: Kernel, dimensions: int = 2, *, total: float = 20.0, spacing: Sequence[float] | None = None
@@ -53,7 +56,7 @@ def automatic_lam(
     *,
     dimensions: int | None = None,
     spacing: Sequence[float] | None = None,
-    smoothing: float = 20.0,
+    smoothing: float = SMOOTHING,
 ) -> float:
     """A lam for contrast-sensitive pairs that fits these unaries, this kernel and this spacing.
 

@@ -7,23 +7,31 @@ What is known may be strokes (their colours are learnt), a probability map, or u
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from dope.api import Result, minimize
+from dope.api import minimize
 from dope.arrays import Labels
 from dope.energy import Energy
 from dope.errors import InputError
+from dope.memory import as_bytes, available_bytes
+from dope.methods import Bracketing, Exact
 from dope.models import Model
 from dope.pairs import Kernel
 from dope.partition import Partition
+from dope.planning import Plan
 from dope.protocols import BlockSolver, Executor, Method, Step
-from dope.segmentation.cut import Box, Cut
-from dope.segmentation.stated import Stated, Statement
+from dope.result import Result
+from dope.segmentation.cut import Box, Cut, Pixels
+from dope.segmentation.known import Known
+from dope.segmentation.lazy import segmented_lazily
+from dope.segmentation.stated import Stated, Statement, checked_lam
 
 
 class Settings(TypedDict, total=False):
@@ -57,6 +65,9 @@ def segment(
     rounds: int | None = None,
     connected: bool = False,
     memory: int | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    out: Any = None,
     **settings: Unpack[Settings],
 ) -> Result:
     """Divide an image or volume into foreground and background.
@@ -95,7 +106,10 @@ def segment(
         Keep only foreground that hangs together with a foreground stroke, and background with a background stroke.
         What is changed so is no longer the minimum of an energy.
     memory : int or str, optional
-        Refuse what would take more, such as "16GB"; by default more than is available now.
+        What it may take, such as "16GB"; by default what is available now. With a probability or a unary, an image
+        that takes more is read and solved box by box; with colours to be learnt it is refused.
+    checkpoint, resume, out : optional
+        As in `minimize`; with a probability or a unary. `out` is where labels go.
     **settings
         `blocks`, `overlap`, `method`, `solver`, `executor`, `start`, `watch`: as in `minimize`.
 
@@ -115,6 +129,17 @@ def segment(
     >>> int(result.labels.sum()), result.exact
     (100, True)
     """
+    known = Known(scribbles, probability, unary, rectangle, lasso)
+    kept: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "out": out}
+    if _in_boxes(image, known, kernel, channel_axis, memory, settings, kept):
+        for name, value in (("margin", margin), ("model", model), ("rounds", rounds), ("connected", connected or None)):
+            if value is not None:
+                raise InputError(f"{name} is given; it needs the whole image in memory. Leave it out, or allow more.")
+        result = segmented_lazily(
+            image, known, mask=mask, lam=checked_lam(lam), kernel=kernel, beta=beta, spacing=spacing,
+            channel_axis=channel_axis, settings={**settings, **kept, "memory": memory},
+        )  # fmt: skip
+        return result if out is not None else replace(result, labels=_with_coordinates(result.labels, image))
     stated = Stated.of(
         image,
         scribbles=scribbles, probability=probability, unary=unary, rectangle=rectangle, lasso=lasso, mask=mask,
@@ -167,7 +192,33 @@ def _in_place(labels: Labels, image: Any, cut: Cut) -> Any:
     if cut.sides != cut.shape:
         whole = np.zeros(cut.shape, dtype=np.bool_)
         whole[cut.where] = labels
+    return _with_coordinates(whole, image, cut.pixels.channels)
+
+
+def _with_coordinates(labels: Labels, image: Any, channels: int | None = None) -> Any:
+    """The labels with the dimensions and coordinates of the image, if it has some."""
     if not (hasattr(image, "dims") and hasattr(image, "coords") and hasattr(image, "isel")):
-        return whole
-    sites = image if cut.pixels.channels is None else image.isel({image.dims[cut.pixels.channels]: 0}, drop=True)
-    return sites.copy(data=whole).rename("labels")
+        return labels
+    sites = image if channels is None else image.isel({image.dims[channels]: 0}, drop=True)
+    return sites.copy(data=labels).rename("labels")
+
+
+def _in_boxes(
+    image: Any,
+    known: Known,
+    kernel: Kernel,
+    channel_axis: int | None,
+    memory: int | str | None,
+    settings: Settings,
+    kept: dict[str, Any],
+) -> bool:
+    """Whether to read and solve box by box: where that is asked for, or nothing else would fit."""
+    if getattr(settings.get("executor"), "elsewhere", False) or any(value is not None for value in kept.values()):
+        return True
+    if known.learnt:
+        return False
+    shape = known.sites(image, channel_axis)
+    cut = Cut(Pixels.of(image, shape, channel_axis), shape, tuple(slice(0, n) for n in shape))
+    budget = as_bytes(memory) if isinstance(memory, str) else memory if memory is not None else available_bytes()
+    needed = Plan.of(cut.sides, kernel=kernel, pixel_bytes=cut.pixel_bytes).bytes
+    return budget is not None and needed > budget and isinstance(settings.get("method"), (NoneType, Bracketing, Exact))

@@ -95,7 +95,7 @@ class Stated:
             inside=region,
             # Strokes outside the region are nobody's.
             seeds=drawn if drawn is None or region is None else np.where(region, drawn, 0).astype(np.int8),
-            given_lam=_checked_lam(said.get("lam", "auto")),
+            given_lam=checked_lam(said.get("lam", "auto")),
             kernel=kernel,
             beta=said.get("beta"),
             spacing=spacing,
@@ -187,7 +187,7 @@ def _require_memory(cut: Cut, kernel: Kernel, memory: int | str | None) -> None:
     )
 
 
-def _checked_lam(lam: object) -> float | None:
+def checked_lam(lam: object) -> float | None:
     """The number, or None for "auto"."""
     if isinstance(lam, str) and lam == "auto":
         return None

@@ -1,0 +1,219 @@
+"""Volumes larger than memory: `dope.Bracketing` on a brain scan that is tiled to any size.
+
+    DOPE_DATA=... python benchmarks/large.py --sides 256 512 1024 --kernel 3 --memory 7GB
+    python benchmarks/large.py --docs
+
+The scan and the network's soft map of its white matter (256^3, uint8) are mirror-tiled, cropped to begin at (77, 101,
+53) so that tiles and blocks do not align, and noise of +-12 grey levels, seeded, is added to both. They lie in two NPY
+files. Each run is a process of its own, watched from outside: the peak is the most that it and its children held
+together (proportional set size where the kernel tells, so that shared pages count once).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import lines
+import numpy as np
+import psutil
+
+RESULTS = lines.RESULTS / "large.jsonl"
+CORNER = (77, 101, 53)
+NOISE = 12
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sides", nargs="+", type=int, default=[256, 512, 1024])
+    parser.add_argument("--kernel", type=int, default=3)
+    parser.add_argument("--memory", default="7GB", help="what dope is allowed")
+    parser.add_argument("--blocks", type=int, nargs="+", help="blocks per axis; by default as memory allows")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--dask", help="an address, or local:2, instead of threads")
+    parser.add_argument("--folder", type=Path, default=Path("build/large"), help="where the volumes are kept")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--table", action="store_true", help="print the results, and run nothing")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        run(json.loads(options.run))
+        return
+    if options.table:
+        print(table(lines.read(options.results)))
+        return
+    for side in options.sides:
+        files = volume(options.folder, side)
+        settings = {
+            "files": files,
+            "kernel": options.kernel,
+            "memory": options.memory,
+            "blocks": options.blocks,
+            "workers": options.workers,
+            "dask": options.dask,
+        }
+        record = measured(settings)
+        record = {"case": f"brain-{side}", "side": side, **record, "command": " ".join(["python", *sys.argv])}
+        lines.append(options.results, [record])
+        print(json.dumps(record), flush=True)
+
+
+def volume(folder: Path, side: int) -> dict[str, str]:
+    """The scan and the map of this side, made when they are not there yet."""
+    import nibabel
+
+    folder.mkdir(parents=True, exist_ok=True)
+    data = Path(os.environ["DOPE_DATA"]) / "mri"
+    names = {"t1": "brainchop_t1_t1.nii.gz", "wm": "brainchop_t1_prob_wm_u8.nii.gz"}
+    files = {}
+    for number, (name, file) in enumerate(names.items()):
+        path = folder / f"{name}-{side}.npy"
+        files[name] = str(path.resolve())
+        if path.exists():
+            continue
+        tile = np.asarray(nibabel.load(data / file).dataobj)
+        places = [_mirrored(np.arange(start, start + side), n) for start, n in zip(CORNER, tile.shape, strict=True)]
+        temporary = path.with_suffix(".part.npy")
+        whole = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(side,) * 3)
+        for z in range(side):
+            plane = tile[places[0][z]][np.ix_(places[1], places[2])].astype(np.int16)
+            rng = np.random.default_rng([number, z])
+            plane += rng.integers(-NOISE, NOISE + 1, plane.shape, dtype=np.int16)
+            whole[z] = np.clip(plane, 0, 255)
+        whole.flush()
+        del whole
+        temporary.rename(path)
+    return files
+
+
+def _mirrored(places: np.ndarray, length: int) -> np.ndarray:
+    """Places in a tile that is repeated, every second time the other way round."""
+    around = places % (2 * length)
+    return np.where(around < length, around, 2 * length - 1 - around)
+
+
+def measured(settings: dict[str, Any]) -> dict[str, Any]:
+    """What a process of its own says of its run, and the most memory that was seen from outside."""
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--run", json.dumps(settings)], stdout=subprocess.PIPE, text=True
+    )
+    watch = Watch(process.pid)
+    watch.start()
+    said, _ = process.communicate()
+    watch.over.set()
+    watch.join()
+    if process.returncode:
+        raise SystemExit(f"the run failed with exit code {process.returncode}")
+    return {
+        **json.loads(said.splitlines()[-1]),
+        "wall_seconds": round(time.perf_counter() - begun, 1),
+        "peak_bytes": watch.peak,
+        "measured": lines.now(),
+        "commit": lines.commit(),
+        "machine": lines.machine(),
+    }
+
+
+class Watch(threading.Thread):
+    """Looks ten times a second what a process and its children hold."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.peak, self.over = pid, 0, threading.Event()
+
+    def run(self) -> None:
+        while not self.over.wait(0.1):
+            try:
+                family = [psutil.Process(self.pid), *psutil.Process(self.pid).children(recursive=True)]
+            except psutil.Error:
+                continue
+            self.peak = max(self.peak, sum(map(_held, family)))
+
+
+def _held(process: psutil.Process) -> int:
+    """Proportional set size is slow to count for large processes: resident memory, which is no less."""
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def run(settings: dict[str, Any]) -> None:
+    import dope
+
+    files = settings["files"]
+    image, soft = (np.load(files[name], mmap_mode="r") for name in ("t1", "wm"))
+    target = Path(files["t1"]).with_name(f"labels-{os.getpid()}.npy")
+    out = np.lib.format.open_memmap(target, mode="w+", dtype=np.bool_, shape=image.shape)
+    executor = dope.Dask(settings["dask"]) if settings["dask"] else dope.Threads(settings["workers"])
+    begun = time.perf_counter()
+    steps: list[Any] = []
+    try:
+        result = dope.segment(
+            image,
+            probability=soft,
+            kernel=settings["kernel"],
+            memory=settings["memory"],
+            blocks=settings["blocks"],
+            executor=executor,
+            out=out,
+            watch=lambda step: print(step, file=sys.stderr, flush=True) or steps.append(step),
+        )
+    finally:
+        target.unlink()
+    seconds = time.perf_counter() - begun
+    work = {"read": 0.0, "solve": 0.0, "write": 0.0}
+    for step in steps:
+        for _, _, _, _, read, solve, write in step.tasks.done:
+            work["read"] += read
+            work["solve"] += solve
+            work["write"] += write
+    print(
+        json.dumps(
+            {
+                "kernel": settings["kernel"],
+                "sites": int(np.prod(image.shape)),
+                "blocks": [len(cuts) + 1 for cuts in result.partition.cuts or ()],
+                "memory": settings["memory"],
+                "workers": settings["workers"],
+                "dask": settings["dask"],
+                "seconds": round(seconds, 2),
+                "energy": result.energy,
+                "lower_bound": result.lower_bound,
+                "gap_percent": 100 * (result.energy - (result.lower_bound or 0)) / abs(result.energy),
+                "exact": result.exact,
+                "rounding_error": result.rounding_error,
+                "foreground": round(result.foreground, 6),
+                "stopped": result.stopped,
+                "proved_by_pass": [round(step.proved, 8) for step in steps],
+                "seconds_by_pass": [round(step.seconds, 2) for step in steps],
+                "task_seconds": {name: round(value, 2) for name, value in work.items()},
+                "bytes_sent": [step.tasks.bytes_sent for step in steps],
+                "bytes_received": [step.tasks.bytes_received for step in steps],
+            }
+        )
+    )
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    head = "| volume | kernel | where | blocks | seconds | peak memory | proved after each pass | gap |\n|---|---|---|---|---|---|---|---|"
+    rows = [
+        f"| {r['side']}^3 | {r['kernel']} | {r['dask'] or str(r['workers']) + ' threads'} | "
+        f"{' x '.join(map(str, r['blocks']))} | {r['seconds']:.0f} | {r['peak_bytes'] / 1e9:.2f} GB | "
+        f"{', '.join(f'{100 * p:.4f} %' for p in r['proved_by_pass'])} | "
+        f"{'exact' if r['exact'] else str(round(r['gap_percent'], 6)) + ' %'} |"
+        for r in records
+    ]
+    return "\n".join([head, *rows])
+
+
+if __name__ == "__main__":
+    main()
