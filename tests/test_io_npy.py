@@ -1,4 +1,4 @@
-"""NPY and NPZ: mapped or read as they are, never executed, never unpacked beyond what they declare."""
+"""NPY and NPZ: read as they are, never executed, never unpacked beyond what they declare."""
 
 import io
 import pickle
@@ -10,6 +10,7 @@ import pytest
 
 from dope.errors import InputError
 from dope.io import describe, load
+from dope.io.lazy import Lazy
 
 RANDOM = np.random.default_rng(0)
 VALUES = RANDOM.normal(size=(4, 5, 6))
@@ -49,12 +50,11 @@ def test_arrays_come_back(tmp_path, dtype, order, suffix):
     assert (found.channels, found.dtype, found.bytes) == (1, values.dtype.name, values.nbytes)
 
 
-def test_an_array_file_is_mapped_not_read(tmp_path):
-    np.save(tmp_path / "a.npy", VALUES)
+@pytest.mark.parametrize("dtype", ["f8", ">f8"])
+def test_an_array_file_is_opened_not_read(tmp_path, dtype):
+    np.save(tmp_path / "a.npy", VALUES.astype(dtype))
     image = load(tmp_path / "a.npy", budget=1)
-    assert isinstance(image.pixels, np.memmap) and not image.pixels.flags.writeable
-    np.save(tmp_path / "b.npy", VALUES.astype(">f8"))
-    refused("4 x 5 x 6 float64 takes 960 bytes of memory, and 1 bytes are allowed", load, tmp_path / "b.npy", budget=1)
+    assert isinstance(image.pixels, Lazy) and np.array_equal(image.pixels[1:3, ..., 2], VALUES[1:3, ..., 2])
 
 
 @pytest.mark.parametrize(

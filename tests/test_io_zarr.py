@@ -250,7 +250,7 @@ def test_other_entries_of_the_labels_stay(tmp_path):
 @FORMATS
 @pytest.mark.parametrize("first", [True, False], ids=["first label", "second label"])
 @pytest.mark.parametrize(
-    "writer", ["zarr.Array.__setitem__", "dope.io.ome_zarr_labels._write_group", "dope.io.ome_zarr_labels._write_array"]
+    "writer", ["zarr.Array.__setitem__", "dope.io.ome_zarr_labels._write_group", "dope.io.ome_zarr_labels.create"]
 )
 def test_half_a_label_is_never_seen(tmp_path, zarr_format, first, writer, monkeypatch):
     store = tmp_path / "a.ome.zarr"

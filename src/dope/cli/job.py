@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dope.cli.methods import METHODS, MODELS, MethodName, ModelName
 from dope.errors import InputError
-from dope.io import Image, load, read_scribbles, same_space
+from dope.executors import Dask, Threads
+from dope.io import Image, load, read_scribbles, same_space, stored
 from dope.io.scribbles import Seeds
 from dope.methods import Exact
-from dope.protocols import Method
+from dope.protocols import Executor, Method
 
 _ALPHA = {2: 1, 4: 3}
 """Channels of pictures that have alpha, and how many they have without it."""
@@ -46,6 +46,7 @@ class Job:
     tolerance: float = 0.0
     workers: int | None = None
     memory: str | None = None
+    dask: str | None = None
 
     def __post_init__(self) -> None:
         if self.scribbles is None and self.probability is None and self.rectangle is None:
@@ -57,6 +58,12 @@ class Job:
     def files(self) -> list[str]:
         """What is read."""
         return [file for file in (self.image, self.scribbles, self.probability, self.mask) if file is not None]
+
+    def executor(self) -> Executor:
+        """Threads here, or the workers of a Dask cluster."""
+        if self.dask is not None and self.workers is not None:
+            raise InputError("--dask and --workers are both given; a cluster has the workers it has. Leave one out.")
+        return Threads(self.workers) if self.dask is None else Dask(self.dask)
 
     def chosen_method(self) -> Method | None:
         if self.tolerance and self.method in (None, MethodName.EXACT):
@@ -111,13 +118,14 @@ class Inputs:
     image: Image
     pixels: Any
     seeds: Seeds | None
-    probability: npt.NDArray[Any] | None
-    mask: npt.NDArray[np.bool_] | None
+    probability: Any
+    mask: Any
     spacing: tuple[float, ...] | None
 
     @classmethod
-    def of(cls, job: Job, budget: int | None = None) -> Inputs:
-        image = load(job.image, budget=budget)
+    def of(cls, job: Job, budget: int | None = None, scratch: Path | None = None) -> Inputs:
+        """With a folder for what has to be unpacked first, arrays stay in their files, to be read box by box."""
+        image = load(job.image, budget=budget) if scratch is None else stored(job.image, scratch)
         pixels, shape = _without_alpha(image), image.shape
         seeds = None
         if job.scribbles is not None:
@@ -126,8 +134,10 @@ class Inputs:
             image=image,
             pixels=pixels,
             seeds=seeds,
-            probability=None if job.probability is None else _map("probability", job.probability, image, budget),
-            mask=None if job.mask is None else _mask(job.mask, image, budget),
+            probability=None
+            if job.probability is None
+            else _map("probability", job.probability, image, budget, scratch),
+            mask=None if job.mask is None else _mask(job.mask, image, budget, scratch),
             spacing=_spacing(job.spacing, image),
         )
 
@@ -161,21 +171,23 @@ def _without_alpha(image: Image) -> Any:
     return image.pixels
 
 
-def _map(what: str, path: str, image: Image, budget: int | None) -> npt.NDArray[Any]:
-    found = load(path, budget=budget)
+def _map(what: str, path: str, image: Image, budget: int | None, scratch: Path | None) -> Any:
+    found = load(path, budget=budget) if scratch is None else stored(path, scratch)
     if found.channels and found.pixels.shape[-1] != 1 and found.shape == image.shape:
         number = found.pixels.shape[-1]
         raise InputError(f"{path}: {number} maps in one file; expected one, the {what} of foreground. Save it alone.")
     reason = same_space(image, found)
     if reason is not None:
         raise InputError(f"{path}: does not lie on {image.path}: {reason}")
-    array = np.asarray(found.pixels)
-    return array.reshape(image.shape)
+    if scratch is not None and not found.channels:
+        return found.pixels
+    return np.asarray(found.pixels).reshape(image.shape)
 
 
-def _mask(path: str, image: Image, budget: int | None) -> npt.NDArray[np.bool_]:
+def _mask(path: str, image: Image, budget: int | None, scratch: Path | None) -> Any:
     """Sites that are not 0: masks are written with 1 or 255 inside."""
-    return np.asarray(_map("mask", path, image, budget) != 0)
+    found = _map("mask", path, image, budget, scratch)
+    return found if scratch is not None else np.asarray(found != 0)
 
 
 def _spacing(asked: tuple[float, ...] | None, image: Image) -> tuple[float, ...] | None:

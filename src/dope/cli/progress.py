@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -56,7 +57,8 @@ class Shown:
         proved = "-" if step.proved is None else f"{step.proved:.1%}"
         peak = peak_bytes()
         memory = "-" if peak is None else as_text(peak)
-        figures = (f"{step.energy:,.1f}", bound, gap, disagreeing, residual, proved, memory, f"{step.seconds:.1f}")
+        energy = f"{step.energy:,.1f}" if math.isfinite(step.energy) else "-"
+        figures = (energy, bound, gap, disagreeing, residual, proved, memory, f"{step.seconds:.1f}")
         self._write(_COLUMNS.format(name, *figures))
         self._spinner.update(self._task, description=f"{self._what}, round {step.round + 1}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import shlex
 import sys
@@ -29,14 +30,19 @@ def summary_of(result: Result, stopped: str, seconds: float) -> dict[str, Any]:
         "stopped": stopped,
         "rounds": len(result.trace),
         "blocks": len(result.partition.blocks),
-        "foreground": float(np.asarray(result.labels).mean()),
+        "foreground": result.foreground,
         "seconds": seconds,
         "peak_bytes": peak_bytes(),
     }
 
 
 def trace_of(result: Result) -> list[dict[str, Any]]:
-    return [{name: getattr(step, name) for name in _OF_A_STEP} for step in result.trace]
+    return [{name: _finite(getattr(step, name)) for name in _OF_A_STEP} for step in result.trace]
+
+
+def _finite(value: object) -> object:
+    """What JSON can say: nothing of a number that nobody computed."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def versions() -> dict[str, str]:

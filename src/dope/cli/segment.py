@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,14 +22,20 @@ from dope.cli.methods import MethodName, ModelName
 from dope.cli.progress import Counted, at_work
 from dope.cli.record import command, summary_of, trace_of, versions, write_record
 from dope.cli.tables import bound_in_words, duration, print_rows
+from dope.cli.trace import TraceFile
 from dope.errors import InputError
 from dope.executors import Threads
-from dope.io import check_writable, describe, save_labels, write_image, write_text
-from dope.memory import as_bytes, as_text, peak_bytes
+from dope.io import LabelTarget, check_writable, describe, open_labels, save_labels, write_image, write_text
+from dope.lazy import LazyEnergy
+from dope.memory import as_bytes, as_text, available_bytes, peak_bytes
 from dope.planning import Plan
+from dope.protocols import Step
 from dope.report import Run, overlay, page, slices
 from dope.result import Result
 from dope.segmentation import segment as segmented
+
+# Sites of a volume that pictures are drawn of, where it is read box by box.
+MOST_SEEN = 1 << 26
 
 
 def segment(
@@ -68,8 +78,20 @@ def segment(
     ] = 0.0,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one per core.")] = None,
     memory: Annotated[
-        str | None, typer.Option(help="Refuse what takes more, such as 16GB; by default what is available.")
+        str | None,
+        typer.Option(
+            help="What it may take, such as 16GB; by default what is available. More is read box by box, with "
+            "--probability, or refused."
+        ),
     ] = None,
+    dask: Annotated[
+        str | None, typer.Option(help="Run blocks on a Dask cluster: its address, or local:4 for 4 processes here.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Keep what blocks find in this new folder, for --resume.")
+    ] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on from the --checkpoint folder of a broken run.")] = None,
+    trace: Annotated[str | None, typer.Option(help="Write a line of JSON per round here, as it ends.")] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Stop after the round in which so much time has passed: exit code 3.")
     ] = None,
@@ -93,11 +115,11 @@ def segment(
             image=image, scribbles=scribbles, probability=probability, mask=mask, rectangle=rectangle, margin=margin,
             lam=lam, kernel=kernel, beta=beta, spacing=_numbers(spacing), model=model, rounds=rounds,
             connected=connected, blocks=blocks, overlap=overlap, method=method, tolerance=tolerance, workers=workers,
-            memory=memory,
+            memory=memory, dask=dask,
         )  # fmt: skip
         if seconds is not None and not seconds > 0:
             raise InputError(f"--seconds is {seconds}; expected a number above 0.")
-        outputs = Outputs(output, json_, report, overlay_, overwrite, save_on_cancel)
+        outputs = Outputs(output, json_, report, overlay_, overwrite, save_on_cancel, checkpoint, resume, trace)
         if dry_run:
             _print_plan(job)
         else:
@@ -115,6 +137,13 @@ class Outputs:
     overlay: str | None
     overwrite: bool
     save_on_cancel: bool
+    checkpoint: str | None = None
+    resume: str | None = None
+    trace: str | None = None
+
+    @property
+    def kept(self) -> dict[str, str | None]:
+        return {"checkpoint": self.checkpoint, "resume": self.resume}
 
     def check(self, job: Job) -> None:
         """Everything that can be known before there is something to write."""
@@ -123,14 +152,14 @@ class Outputs:
         check_writable(self.mask, overwrite=self.overwrite)
         if self.overlay is not None and Path(self.overlay).suffix.lower() not in (".png", ".jpg", ".jpeg"):
             raise InputError(f"--overlay is {self.overlay}; expected a picture, ending in .png or .jpg")
-        named = [name for name in (self.mask, self.json, self.report, self.overlay) if name is not None]
+        named = [name for name in (self.mask, self.json, self.report, self.overlay, self.trace) if name is not None]
         if len(set(named)) < len(named):
             raise InputError(f"the same file is named for two outputs: {' '.join(named)}")
         for path in map(Path, named):
             for read in map(Path, job.files):
                 if path.exists() and read.exists() and path.samefile(read):
                     raise InputError(f"{path} is read; expected another name for what is written.")
-        for other in (self.json, self.report, self.overlay):
+        for other in (self.json, self.report, self.overlay, self.trace):
             if other is not None:
                 check_writable(other, overwrite=self.overwrite, any_suffix=True)
 
@@ -170,10 +199,10 @@ class _Outcome:
             "lam": self.job.lam
             if self.job.lam is not None
             else pairs.factors[0] * np.linalg.norm(pairs.offsets[0] * size),
-            "beta": pairs.beta,
+            "beta": energy.beta if isinstance(energy, LazyEnergy) else pairs.beta,
             "blocks": len(result.partition.blocks),
             "spacing": spacing,
-            "workers": Threads(self.job.workers).workers,
+            "workers": Threads(self.job.workers).workers if self.job.dask is None else None,
         }
         return {**self.job.to_json(), **chosen}
 
@@ -182,12 +211,22 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
     begun = time.perf_counter()
     console = Console(stderr=True)
     budget = None if job.memory is None else as_bytes(job.memory)
-    with Cancel() as cancel:
+    boxes = _in_boxes(job, outputs, budget)
+    assert outputs.mask is not None
+    with ExitStack() as stack:
+        cancel = stack.enter_context(Cancel())
         with at_work(console, f"reading {job.image}"):
-            inputs = Inputs.of(job, budget)
+            scratch = None if not boxes else stack.enter_context(_scratch(outputs.mask))
+            inputs = Inputs.of(job, budget, scratch)
             outputs.check_shape(inputs.image.shape)
+        target: LabelTarget | None = None
+        kept: dict[str, Any] = {}
+        if boxes:
+            target = open_labels(outputs.mask, inputs.image.shape, like=inputs.image, overwrite=outputs.overwrite)
+            kept = {**outputs.kept, "out": stack.enter_context(target)}
+        executor = stack.enter_context(_closing(job.executor()))
         with at_work(console, "minimizing") as show:
-            watch = Watch(cancel, show, None if seconds is None else begun + seconds)
+            watch = Watch(cancel, _Both(TraceFile(outputs.trace), show), None if seconds is None else begun + seconds)
             result = segmented(
                 inputs.pixels,
                 **inputs.arrays,
@@ -195,64 +234,154 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
                 blocks=job.blocks,
                 overlap=job.overlap,
                 method=job.chosen_method(),
-                executor=Counted(Threads(job.workers), show.done),
+                executor=Counted(executor, show.done),
                 watch=watch,
+                **kept,
             )
         outcome = _Outcome(job, inputs, result, time.perf_counter() - begun, watch.late)
         if cancel.asked and not outputs.save_on_cancel:
+            if target is not None:
+                target.abandon()
             print("dope: cancelled, nothing was written; --save-on-cancel writes the best mask so far", file=sys.stderr)
             return CANCELLED
         with at_work(console, "writing"):
             _write(outcome, outputs)
-    print_rows(_rows(outcome, outputs))
+            if target is not None:
+                target.commit()
+        print_rows(_rows(outcome, outputs))
     if cancel.asked:
         return CANCELLED
-    return STOPPED_EARLY if watch.late and result.stopped == "cancelled" else 0
+    early = result.stopped == "undecided" or (watch.late and result.stopped == "cancelled")
+    return STOPPED_EARLY if early else 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Both:
+    """Two who look at the steps."""
+
+    first: Callable[[Step], object]
+    second: Callable[[Step], object]
+
+    def __call__(self, step: Step) -> None:
+        self.first(step)
+        self.second(step)
+
+
+def _in_boxes(job: Job, outputs: Outputs, budget: int | None) -> bool:
+    """Whether arrays are to stay in their files: where that is asked for, or a map is too large for memory."""
+    if job.dask is not None or outputs.checkpoint is not None or outputs.resume is not None:
+        return True
+    if job.probability is None:
+        return False
+    found = describe(job.image)
+    pixel_bytes = max(1, found.channels) * np.dtype(found.dtype).itemsize
+    limit = available_bytes() if budget is None else budget
+    needed = Plan.of(found.shape, kernel=job.kernel, pixel_bytes=pixel_bytes).bytes
+    return limit is not None and needed > limit
+
+
+@contextmanager
+def _scratch(mask: str) -> Iterator[Path]:
+    """A folder beside the output, which workers of a cluster see if they see that."""
+    with tempfile.TemporaryDirectory(prefix=".dope-", dir=Path(mask).resolve().parent) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _closing(executor: Any) -> Iterator[Any]:
+    """Ends a cluster that was started for this run."""
+    try:
+        yield executor
+    finally:
+        if hasattr(executor, "close"):
+            executor.close()
 
 
 def _write(outcome: _Outcome, outputs: Outputs) -> None:
     """The mask last: who sees it has everything."""
-    inputs, labels = outcome.inputs, np.asarray(outcome.result.labels)
     if outputs.overlay is not None:
-        write_image(outputs.overlay, _picture(inputs, labels))
+        write_image(outputs.overlay, _picture(_Seen.of(outcome)))
     if outputs.report is not None:
         write_text(outputs.report, page(_page(outcome)))
     if outputs.json is not None:
         write_record(outputs.json, _record(outcome))
     assert outputs.mask is not None
-    save_labels(outputs.mask, labels, like=inputs.image, overwrite=outputs.overwrite)
+    if not isinstance(outcome.result.labels, LabelTarget):  # where labels are already
+        labels = np.asarray(outcome.result.labels)
+        save_labels(outputs.mask, labels, like=outcome.inputs.image, overwrite=outputs.overwrite)
 
 
-def _picture(inputs: Inputs, labels: Any) -> Any:
-    if labels.ndim == 3:
-        channels = len(inputs.pixels.shape) > 3
-        return slices(inputs.pixels, labels, inputs.seeds, spacing=inputs.spacing, channels=channels)
-    return overlay(inputs.pixels, labels, inputs.seeds)
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What pictures are drawn of: of a volume that does not fit, every n-th site along each axis."""
+
+    pixels: Any
+    labels: Any
+    seeds: Any
+    mask: Any
+    spacing: tuple[float, ...] | None
+    every: int
+
+    @classmethod
+    def of(cls, outcome: _Outcome) -> _Seen:
+        inputs, labels = outcome.inputs, outcome.result.labels
+        every = math.ceil((math.prod(labels.shape) / MOST_SEEN) ** (1 / len(labels.shape)))
+        if not isinstance(labels, LabelTarget):
+            every = 1
+        mask = inputs.mask
+        seen = None if mask is None else np.asarray(every_nth(mask, every, len(labels.shape))) != 0
+        return cls(
+            pixels=every_nth(inputs.pixels, every, len(labels.shape)),
+            labels=every_nth(labels, every, len(labels.shape)),
+            seeds=None if inputs.seeds is None else every_nth(inputs.seeds, every, len(labels.shape)),
+            mask=seen,
+            spacing=inputs.spacing,
+            every=every,
+        )
+
+
+def every_nth(array: Any, every: int, dimensions: int) -> Any:
+    """Every n-th site along each axis of sites, read plane by plane."""
+    if every == 1:
+        return np.asarray(array[...])
+    rest = (slice(None, None, every),) * (dimensions - 1)
+    planes = [np.asarray(array[z : z + 1])[(slice(None), *rest)] for z in range(0, array.shape[0], every)]
+    return np.concatenate(planes)
+
+
+def _picture(seen: _Seen) -> Any:
+    if seen.labels.ndim == 3:
+        channels = len(seen.pixels.shape) > 3
+        return slices(seen.pixels, seen.labels, seen.seeds, spacing=seen.spacing, channels=channels)
+    return overlay(seen.pixels, seen.labels, seen.seeds)
 
 
 def _page(outcome: _Outcome) -> Run:
-    inputs, result = outcome.inputs, outcome.result
+    result, seen = outcome.result, _Seen.of(outcome)
     assert result.where is not None
     places = [block.where for block in result.partition.blocks if isinstance(block.where, tuple)]
     moved = [
-        tuple(slice(s.start + w.start, s.stop + w.start) for s, w in zip(place, result.where, strict=True))
+        tuple(
+            slice((s.start + w.start) // seen.every, -(-(s.stop + w.start) // seen.every))
+            for s, w in zip(place, result.where, strict=True)
+        )
         for place in places
     ]
-    labels = np.asarray(result.labels)
+    settings = outcome.settings
     return Run(
         title=Path(outcome.job.image).name,
-        image=np.asarray(inputs.pixels),
-        channels=len(inputs.pixels.shape) > labels.ndim,
-        labels=labels,
-        seeds=inputs.seeds,
-        mask=inputs.mask,
+        image=seen.pixels,
+        channels=len(seen.pixels.shape) > seen.labels.ndim,
+        labels=seen.labels,
+        seeds=seen.seeds,
+        mask=seen.mask,
         blocks=moved,
         trace=result.trace,
         summary=outcome.summary,
-        settings=outcome.settings,
+        settings=settings if seen.every == 1 else {**settings, "pictures show every n-th site": seen.every},
         versions=versions(),
         command=command(),
-        spacing=inputs.spacing,
+        spacing=seen.spacing,
     )
 
 
@@ -269,14 +398,14 @@ def _record(outcome: _Outcome) -> dict[str, Any]:
 
 def _rows(outcome: _Outcome, outputs: Outputs) -> dict[str, str]:
     result, peak = outcome.result, peak_bytes()
-    labels = np.asarray(result.labels)
+    shape = result.labels.shape
     rows = {
-        "sites": f"{labels.size:,} ({' x '.join(map(str, labels.shape))})",
+        "sites": f"{math.prod(shape):,} ({' x '.join(map(str, shape))})",
         "blocks": str(len(result.partition.blocks)),
         "rounds": f"{len(result.trace)}, stopped: {outcome.stopped}",
         "energy": f"{result.energy:,.1f}",
         "lower bound": bound_in_words(result),
-        "foreground": f"{labels.mean():.2%}",
+        "foreground": f"{result.foreground:.2%}",
         "seconds": f"{outcome.seconds:.1f}",
         "peak memory": "-" if peak is None else as_text(peak),
     }

@@ -7,9 +7,10 @@ nothing.
 from dope.io.content import Description, Image, same_space
 from dope.io.energies import ENERGY_FORMATS, EnergyFormat, read_energy, read_instance
 from dope.io.files import write_text
-from dope.io.formats import FORMATS, Format, check_writable, describe, load, save_labels
+from dope.io.formats import FORMATS, Format, check_writable, describe, load, open_labels, save_labels, stored
 from dope.io.images import read_image, write_image
 from dope.io.instance import Instance, Objective
+from dope.io.label_target import LabelTarget
 from dope.io.scribbles import read_scribbles
 
 __all__ = [
@@ -20,16 +21,19 @@ __all__ = [
     "Format",
     "Image",
     "Instance",
+    "LabelTarget",
     "Objective",
     "check_writable",
     "describe",
     "load",
+    "open_labels",
     "read_energy",
     "read_image",
     "read_instance",
     "read_scribbles",
     "same_space",
     "save_labels",
+    "stored",
     "write_image",
     "write_text",
 ]

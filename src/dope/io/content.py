@@ -27,8 +27,8 @@ class Image:
     Attributes
     ----------
     pixels : array-like
-        Sites first, channels last. A NumPy array, a memory map, or something that is read as it is indexed: all have
-        `shape`, `dtype` and `[...]`, and `np.asarray` reads them whole.
+        Sites first, channels last. A NumPy array, or a `Lazy` one that is read as it is indexed, and in other processes
+        from the same file: both have `shape`, `dtype` and `[...]`, and `np.asarray` reads them whole.
     channels : bool
         Whether the last axis of `pixels` is channels.
     spacing : tuple of float, optional

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import secrets
 import shutil
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -53,6 +55,14 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: damaged or cut short ({in_one_line(error)}); get a whole copy") from error
 
 
+def unseen(path: Path) -> InputError:
+    """That a file, which was there when it was opened, is not there for who reads it."""
+    return InputError(
+        f"{path}: no such file on {platform.node()}, where its pixels are needed; "
+        "put it on a file system that all workers see, and leave it there"
+    )
+
+
 def in_one_line(error: Exception) -> str:
     """What an error says, for the inside of another one."""
     text = " ".join(str(error).split()) or type(error).__name__
@@ -69,6 +79,16 @@ def fill(array: NDArray[Any], stream: IO[bytes]) -> None:
             raise EOFError(f"ends {len(target) - done:,} bytes early")
         target[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
         done += len(piece)
+
+
+def copy(stream: IO[bytes], target: IO[bytes], length: int) -> None:
+    """Copy the next bytes of a stream, and never read more than these."""
+    while length:
+        piece = stream.read(min(_PIECE, length))
+        if not piece:
+            raise EOFError(f"ends {length:,} bytes early")
+        target.write(piece)
+        length -= len(piece)
 
 
 def check_target(path: Path, overwrite: bool) -> None:
@@ -98,21 +118,38 @@ def check_folder(path: Path) -> None:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary file beside `path` that takes its name when the block ends well, and vanishes when not.
 
-    Readers see the old file or the new one, never a part of it.
+    Readers see the old file or the new one, never a part of it; so does who looks after the power has failed.
     """
     path = Path(path)
+    with hidden_file(path) as temporary:
+        yield temporary
+        _flush(temporary)
+        temporary.replace(path)
+        _flush_folder(path.parent)
+
+
+@contextmanager
+def hidden_file(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that vanishes when the block ends, unless it has been renamed."""
     temporary = _sibling(path)
     try:
         temporary.open("xb").close()
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
-        yield temporary
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {_reason(error)}") from error
+        with writing(path):
+            yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the system says against writing, as one line about the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {_reason(error)}") from error
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -123,37 +160,73 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """The same for a folder.
+    """The same as `replacing` for a folder.
 
     Folders cannot be exchanged in one step everywhere: an old one is moved aside, the new one takes its place, and
     comes back if that fails. For a moment between the two there is none.
     """
+    with hidden_folder(path) as temporary:
+        yield temporary
+        take_place(temporary, path)
+
+
+@contextmanager
+def hidden_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path` that vanishes when the block ends, unless it has been renamed."""
     temporary = _sibling(path)
     try:
         temporary.mkdir()
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
-        yield temporary
-        _take_place(temporary, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {_reason(error)}") from error
+        with writing(path):
+            yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _take_place(folder: Path, path: Path) -> None:
+def take_place(folder: Path, path: Path) -> None:
+    """Put a folder, and all that is in it, into the place of another one or of none."""
+    _flush_tree(folder)
     if not path.exists():
         folder.rename(path)
+    else:
+        aside = _sibling(path)
+        path.rename(aside)
+        try:
+            folder.rename(path)
+        except OSError:
+            aside.rename(path)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    _flush_folder(path.parent)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file is on the disk."""
+    with path.open("r+b") as stream:
+        os.fsync(stream.fileno())
+
+
+def _flush_folder(path: Path) -> None:
+    """The same for the names in a folder, where the system can."""
+    if os.name != "posix":
         return
-    aside = _sibling(path)
-    path.rename(aside)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        folder.rename(path)
-    except OSError:
-        aside.rename(path)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):  # some network file systems cannot
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_tree(folder: Path) -> None:
+    # Several at a time: a disk orders what waits for it.
+    with ThreadPoolExecutor(8) as pool:
+        for place, _, names in os.walk(folder):
+            for _ in pool.map(_flush, [Path(place, name) for name in names]):
+                pass
+            _flush_folder(Path(place))
 
 
 def _sibling(path: Path) -> Path:

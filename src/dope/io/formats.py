@@ -5,10 +5,13 @@ A new format is one file with `load`, `describe` and `save`, and one row here.
 
 from __future__ import annotations
 
+import operator
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -19,8 +22,10 @@ from dope.arrays import Labels, as_labels
 from dope.errors import InputError
 from dope.extras import require_extra
 from dope.io import images, nifti, npy, npz, ome_zarr, ome_zarr_labels, tiff, zarr_nodes
-from dope.io.content import Description, Image
+from dope.io.content import Description, Image, Shape
 from dope.io.files import check_target
+from dope.io.label_target import Draft, LabelTarget, converting
+from dope.io.lazy import Lazy
 
 Name = str | os.PathLike[str]
 
@@ -33,29 +38,43 @@ class Load(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """How files of one kind are read and written; `save` is None where labels would not come back as they were."""
+    """How files of one kind are read and written; `save` is None where labels would not come back as they were.
+
+    `unpack` is for what `load` reads whole, and `draft` for what can be written box by box, where there is such a way.
+    """
 
     name: str
     load: Load
     describe: Callable[[Path], Description]
     save: Callable[[Path, Labels, Image | None], None] | None
     extra: str | None = None
-    axes: int | None = None  # that labels must have, where not any number will do
     check_target: Callable[[Path, bool], None] = check_target
+    check_shape: Callable[[Path, Shape], None] | None = None
+    unpack: Callable[[Path, Path], Image] | None = None
+    draft: Callable[[Path, Shape, Image | None, Shape | None], AbstractContextManager[Draft]] | None = None
 
 
 _JPEG = Format("JPEG", images.load, images.describe, None)
-_TIFF = Format("TIFF", tiff.load, tiff.describe, tiff.save, "tiff")
-_NIFTI = Format("NIfTI", nifti.load, nifti.describe, nifti.save, "nifti")
+_TIFF = Format("TIFF", tiff.load, tiff.describe, tiff.save, "tiff", check_shape=tiff.check_shape, unpack=tiff.unpack)
+_NIFTI = Format(
+    "NIfTI",
+    nifti.load,
+    nifti.describe,
+    nifti.save,
+    "nifti",
+    check_shape=nifti.check_shape,
+    unpack=nifti.unpack,
+    draft=nifti.drafting,
+)
 
 FORMATS: dict[str, Format] = {
-    ".png": Format("PNG", images.load, images.describe, images.save, axes=2),
+    ".png": Format("PNG", images.load, images.describe, images.save, check_shape=images.check_shape),
     ".jpg": _JPEG,
     ".jpeg": _JPEG,
     ".tif": _TIFF,
     ".tiff": _TIFF,
-    ".npy": Format("NPY", npy.load, npy.describe, npy.save),
-    ".npz": Format("NPZ", npz.load, npz.describe, npz.save),
+    ".npy": Format("NPY", npy.load, npy.describe, npy.save, draft=npy.drafting),
+    ".npz": Format("NPZ", npz.load, npz.describe, npz.save, unpack=npz.unpack),
     ".nii": _NIFTI,
     ".nii.gz": _NIFTI,
     ".zarr": Format(
@@ -65,6 +84,7 @@ FORMATS: dict[str, Format] = {
         ome_zarr_labels.save,
         "zarr",
         check_target=ome_zarr_labels.check_target,
+        draft=ome_zarr_labels.drafting,
     ),
 }
 
@@ -134,14 +154,98 @@ def save_labels(path: Name, labels: npt.ArrayLike, *, like: Image | None = None,
         Nothing was written: see `check_writable`; or the labels do not fit the image, or the disk is full.
     """
     values = as_labels(labels, np.shape(labels))
-    check_writable(path, overwrite=overwrite, shape=values.shape)
-    target, format_ = _format_of(path)
-    if not values.size or not values.ndim:
-        raise InputError(f"{target}: there are no labels to write; they are shaped {values.shape}")
-    if like is not None:
-        _check_like(target, values, like)
+    target, format_ = _checked_target(path, values.shape, like, overwrite)
     if format_.save is not None:  # as `check_writable` saw to
         format_.save(target, values, like)
+
+
+def open_labels(
+    path: Name,
+    shape: Sequence[int],
+    *,
+    like: Image | None = None,
+    chunks: Sequence[int] | None = None,
+    overwrite: bool = False,
+) -> LabelTarget:
+    """Begin a file of labels that are written box by box, also by several processes at once.
+
+    What it becomes is what `save_labels` writes. Until then it lies under a hidden name beside `path`, which a process
+    that is killed leaves behind.
+
+    Parameters
+    ----------
+    path : path
+        As for `save_labels`. NPY, NIfTI (.nii) and Zarr take labels in place. For the others (.nii.gz, .npz, .tif,
+        .png) they are collected in an NPY file, a byte for each site, from which `commit` writes the file with up to
+        that much memory.
+    shape : tuple of int
+        Of the sites.
+    like, overwrite : optional
+        As for `save_labels`.
+    chunks : tuple of int, optional
+        Of a Zarr array, instead of about 2 MB each. Other formats have none.
+
+    Returns
+    -------
+    LabelTarget
+        `target[box] = labels`, from whatever process it is sent to, then `target.commit()` or `target.abandon()`.
+
+    Raises
+    ------
+    InputError
+        Nothing was created: see `save_labels`; or there is not enough space for the labels.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, dope.io
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with dope.io.open_labels(f"{folder}/labels.npy", (4, 6)) as target:
+    ...         target[0:2, 0:3] = np.ones((2, 3), dtype=bool)
+    ...     int(np.load(f"{folder}/labels.npy").sum())
+    6
+    """
+    sites = tuple(operator.index(length) for length in shape)
+    target, format_ = _checked_target(path, sites, like, overwrite)
+    target = target.absolute()
+    lengths = None if chunks is None else tuple(operator.index(length) for length in chunks)
+    if lengths is not None and (len(lengths) != len(sites) or min(lengths) < 1):
+        raise InputError(f"{target}: chunks {lengths} for labels shaped {sites}; expected a length for each axis")
+    if format_.draft is not None:
+        drafting = format_.draft(target, sites, like, lengths)
+    else:
+        assert format_.save is not None  # as `check_writable` saw to
+        drafting = converting(target, lambda hidden: npy.draft(hidden, sites), format_.save, like)
+    return LabelTarget.opened(target, sites, drafting, lambda: check_writable(target, overwrite=overwrite))
+
+
+def stored(image: Image | Name, scratch: Name) -> Image:
+    """The same image, such that boxes of it can be read here and in other processes without the rest.
+
+    Parameters
+    ----------
+    image : Image or path
+        What can be read so already (NPY, plain NIfTI, Zarr, TIFF that is not packed) is given back. The pixels of
+        others are put into an NPY file. By its path a file is unpacked a piece at a time (NIfTI), a page at a time
+        (TIFF), or whole (PNG, JPEG); an `Image` of it is in memory already.
+    scratch : path
+        A folder for that file, which is the caller's to remove. Other machines must see it by the same path.
+
+    Raises
+    ------
+    InputError
+        See `load`; or the folder does not exist, is not writable or has not enough space.
+    """
+    folder = _local(scratch)
+    if isinstance(image, Image):
+        if isinstance(image.pixels, Lazy):
+            return image
+        return replace(image, pixels=npy.put(_new_file(folder, image.path), image.pixels))
+    path, format_ = _format_of(image)
+    if format_.extra:
+        require_extra(format_.extra, f"reading {path}")
+    if format_.unpack is None:
+        return stored(format_.load(path, budget=None), folder)
+    return format_.unpack(path, _new_file(folder, path))
 
 
 def check_writable(
@@ -165,11 +269,8 @@ def check_writable(
     target, format_ = _format_of(path)
     if format_.save is None:
         raise InputError(f"{target}: {format_.name} alters labels; end it in .png")
-    if shape is not None and format_.axes is not None and len(shape) != format_.axes:
-        raise InputError(
-            f"{target}: cannot hold labels shaped {shape}; {format_.name} has {format_.axes} axes. "
-            f"Write .tif or .nii.gz"
-        )
+    if shape is not None and format_.check_shape is not None:
+        format_.check_shape(target, shape)
     if npz.SEPARATOR in target.name:
         raise InputError(f"{target}: a file is written whole; leave out {npz.SEPARATOR} and what follows")
     if format_.extra:
@@ -196,10 +297,25 @@ def _local(path: Name) -> Path:
     return Path(text)
 
 
-def _check_like(target: Path, labels: Labels, like: Image) -> None:
-    if labels.shape != like.shape:
-        raise InputError(
-            f"{target}: labels shaped {labels.shape} do not lie on {like.path}, which is shaped {like.shape}"
-        )
+def _checked_target(path: Name, shape: Shape, like: Image | None, overwrite: bool) -> tuple[Path, Format]:
+    """Where labels of a shape are to be written, and how, when nothing speaks against it."""
+    target, format_ = _format_of(path)
+    check_writable(path, overwrite=overwrite, shape=shape)
+    if min(shape, default=0) < 1:
+        raise InputError(f"{target}: there are no labels to write; they are shaped {shape}")
+    if like is not None:
+        _check_like(target, shape, like)
+    return target, format_
+
+
+def _check_like(target: Path, shape: Shape, like: Image) -> None:
+    if shape != like.shape:
+        raise InputError(f"{target}: labels shaped {shape} do not lie on {like.path}, which is shaped {like.shape}")
     if like.path.resolve().is_relative_to(target.resolve()):
         raise InputError(f"{target}: the image itself; choose another name for its labels")
+
+
+def _new_file(folder: Path, path: Path) -> Path:
+    """A name in a folder for the pixels of a file; the same file may be there twice."""
+    stem = path.name.partition(".")[0]
+    return folder / f"{stem}-{secrets.token_hex(4)}.npy"

@@ -128,6 +128,12 @@ def save(path: Path, labels: Labels, like: content.Image | None) -> None:  # noq
     write_image(path, labels)
 
 
+def check_shape(path: Path, shape: content.Shape) -> None:
+    """Refuse labels that are no picture."""
+    if len(shape) != 2:
+        raise InputError(f"{path}: cannot hold labels shaped {shape}; PNG has 2 axes. Write .tif or .nii.gz")
+
+
 def _described(path: Path, opened: Image.Image) -> content.Description:
     width, height = opened.size
     if opened.getexif().get(_ORIENTATION) in _SIDEWAYS:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dope.arrays import Labels
 from dope.errors import InputError
+from dope.io import npy
 from dope.io.content import (
     Description,
     Image,
@@ -28,8 +29,12 @@ from dope.io.content import (
     bytes_of,
     check_numbers,
     declared,
+    native,
 )
+from dope.io.file_array import FileArray, Stamp, create
 from dope.io.files import check_file, fill, reading, replacing
+from dope.io.label_target import FileDraft, converting
+from dope.io.lazy import Lazy, Parts
 from dope.memory import require_bytes
 
 _GZIP = b"\x1f\x8b"
@@ -106,20 +111,66 @@ class _Layout:
         return np.dtype(np.float32) if self.scaled else self.stored.newbyteorder("=")
 
 
+@dataclass(frozen=True)
+class _Scaled:
+    """Stored numbers as the header wants them read."""
+
+    stored: FileArray
+    slope: float
+    inter: float
+
+    @property
+    def path(self) -> Path:
+        return self.stored.path
+
+    @property
+    def shape(self) -> Shape:
+        return self.stored.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32)
+
+    @property
+    def chunks(self) -> Shape | None:
+        return None
+
+    def read(self, parts: Parts) -> NDArray[Any]:
+        stored = self.stored.read(parts)
+        found = np.empty(stored.size, self.dtype)
+        for low in range(0, stored.size, _PIECE):
+            piece = stored.reshape(-1)[low : low + _PIECE]
+            found[low : low + _PIECE] = _scaled(piece, self.slope, self.inter)
+        return found.reshape(stored.shape)
+
+
 def load(path: Path, *, budget: int | None) -> Image:
-    """Read the pixels, scaled as the header says; a plain file that needs no scaling is mapped."""
+    """Open the pixels of a plain file, scaled as the header says; those of a packed one are read."""
+    stamp = Stamp.of(path)
     packed = _is_packed(path)
     with reading(path), _opened(path, packed) as stream:
-        header, layout = _read_header(path, stream)
-        header = replace(header, between=_read_between(path, stream, layout.offset - len(header.block)))
-        if packed:
-            require_bytes(declared(path, layout.shape, layout.dtype), bytes_of(layout.shape, layout.dtype), budget)
-            pixels = _read_pixels(stream, layout)
-            if stream.read(1):
-                raise InputError(f"{path}: goes on after the pixels that its header declares; get a whole copy")
-        else:
-            pixels = _plain_pixels(path, stream, layout, budget)
-    return Image(pixels, layout.channels > 0, layout.spacing, path, header)
+        header, layout = _read_whole_header(path, stream)
+        if not packed:
+            return _image(path, header, layout, _plain_pixels(path, layout, stamp))
+        require_bytes(declared(path, layout.shape, layout.dtype), bytes_of(layout.shape, layout.dtype), budget)
+        pixels = np.empty(math.prod(layout.shape), layout.dtype)
+        done = 0
+        for piece in _pieces(path, stream, layout):
+            pixels[done : done + len(piece)] = piece
+            done += len(piece)
+    return _image(path, header, layout, pixels.reshape(layout.shape, order="F"))
+
+
+def unpack(path: Path, target: Path) -> Image:
+    """The same pixels, those of a packed file in an NPY file of their own; memory holds a piece of them at a time."""
+    if not _is_packed(path):
+        return load(path, budget=None)
+    with reading(path), _opened(path, packed=True) as stream:
+        header, layout = _read_whole_header(path, stream)
+        with npy.filling(target, npy.Header(layout.shape, True, layout.dtype)) as numbers:
+            for piece in _pieces(path, stream, layout):
+                numbers.write(piece.data)
+    return _image(path, header, layout, npy.opened(target))
 
 
 def describe(path: Path) -> Description:
@@ -142,15 +193,45 @@ def describe(path: Path) -> Description:
 
 def save(path: Path, labels: Labels, like: Image | None) -> None:
     """Write labels as uint8. Of a NIfTI image they inherit the header, whole but for what uint8 labels must change."""
-    image = like.header if like is not None else None
-    spacing = like.spacing if like is not None else None
-    header = _inherited(image) if isinstance(image, NiftiHeader) else _fresh(path, labels.shape, spacing)
-    with replacing(path) as temporary, _writing(temporary, packed=path.name.lower().endswith(".gz")) as stream:
+    header = _header_of_labels(path, labels.shape, like)
+    with replacing(path) as temporary, _writing(temporary, packed=_to_be_packed(path)) as stream:
         stream.write(header.block)
         stream.write(header.between)
         # i is the fastest axis in the file: its transpose is in the order of the file.
         for slab in np.moveaxis(labels, -1, 0):
             stream.write(slab.astype(np.uint8).tobytes(order="F"))
+
+
+@contextmanager
+def drafting(path: Path, shape: Shape, like: Image | None, chunks: Shape | None) -> Iterator[FileDraft]:  # noqa: ARG001
+    """The same file, box by box."""
+    if _to_be_packed(path):
+        # In the order of the file, in which `save` reads it.
+        with converting(path, lambda hidden: npy.draft(hidden, shape, fortran_order=True), save, like) as draft:
+            yield draft
+        return
+    header = _header_of_labels(path, shape, like)
+    head = header.block + header.between
+    with replacing(path) as temporary:
+        create(temporary, head, math.prod(shape))
+        stored = FileArray(temporary.absolute(), len(head), shape[::-1], np.dtype(np.uint8))
+        yield FileDraft(stored, fortran_order=True)
+
+
+def check_shape(path: Path, shape: Shape) -> None:
+    """Refuse labels of more axes than the format has."""
+    if not 1 <= len(shape) <= 7:
+        raise InputError(f"{path}: cannot hold labels of {len(shape)} axes; expected 1 to 7")
+
+
+def _header_of_labels(path: Path, shape: Shape, like: Image | None) -> NiftiHeader:
+    image = like.header if like is not None else None
+    spacing = like.spacing if like is not None else None
+    return _inherited(image) if isinstance(image, NiftiHeader) else _fresh(path, shape, spacing)
+
+
+def _to_be_packed(path: Path) -> bool:
+    return path.name.lower().endswith(".gz")
 
 
 def _is_packed(path: Path) -> bool:
@@ -188,6 +269,12 @@ def _read_header(path: Path, stream: IO[bytes]) -> tuple[NiftiHeader, _Layout]:
         raise InputError(f"{path}: cut short within its header; get a whole copy")
     _check_magic(path, header)
     return header, _layout(path, header)
+
+
+def _read_whole_header(path: Path, stream: IO[bytes]) -> tuple[NiftiHeader, _Layout]:
+    """With what lies between it and the pixels, at which the stream is left."""
+    header, layout = _read_header(path, stream)
+    return replace(header, between=_read_between(path, stream, layout.offset - len(header.block))), layout
 
 
 def _check_magic(path: Path, header: NiftiHeader) -> None:
@@ -244,26 +331,36 @@ def _read_between(path: Path, stream: IO[bytes], length: int) -> bytes:
     return between.tobytes()
 
 
-def _plain_pixels(path: Path, stream: IO[bytes], layout: _Layout, budget: int | None) -> NDArray[Any]:
-    missing = layout.offset + bytes_of(layout.shape, layout.stored) - path.stat().st_size
+def _plain_pixels(path: Path, layout: _Layout, stamp: Stamp) -> Lazy:
+    missing = layout.offset + bytes_of(layout.shape, layout.stored) - stamp.size
     if missing > 0:
         raise InputError(f"{path}: cut short, {missing:,} bytes are missing; get a whole copy")
-    if layout.stored.isnative and not layout.scaled:
-        return np.memmap(path, layout.stored, "r", offset=layout.offset, shape=layout.shape, order="F")
-    require_bytes(declared(path, layout.shape, layout.dtype), bytes_of(layout.shape, layout.dtype), budget)
-    return _read_pixels(stream, layout)
+    # i is the fastest axis in the file.
+    stored = FileArray(path.absolute(), layout.offset, layout.shape[::-1], layout.stored, stamp)
+    source = _Scaled(stored, layout.slope, layout.inter) if layout.scaled else stored
+    return Lazy(source, tuple(reversed(range(len(layout.shape)))))
 
 
-def _read_pixels(stream: IO[bytes], layout: _Layout) -> NDArray[Any]:
-    """A piece at a time, so that stored and scaled numbers are never both there as a whole."""
+def _pieces(path: Path, stream: IO[bytes], layout: _Layout) -> Iterator[NDArray[Any]]:
+    """The pixels in the order of the file, a piece at a time, and a look at whether the file ends with them."""
     count = math.prod(layout.shape)
-    pixels = np.empty(count, layout.dtype)
     for low in range(0, count, _PIECE):
         piece = np.empty(min(_PIECE, count - low), layout.stored)
-        fill(piece, stream)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite then is found by who computes with it
-            pixels[low : low + _PIECE] = piece * layout.slope + layout.inter if layout.scaled else piece
-    return pixels.reshape(layout.shape, order="F")
+        with reading(path):  # also for who is writing when that fails
+            fill(piece, stream)
+        yield _scaled(piece, layout.slope, layout.inter) if layout.scaled else native(piece)
+    with reading(path):
+        if stream.read(1):
+            raise InputError(f"{path}: goes on after the pixels that its header declares; get a whole copy")
+
+
+def _scaled(stored: NDArray[Any], slope: float, inter: float) -> NDArray[np.float32]:
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite then is found by who computes with it
+        return (stored * slope + inter).astype(np.float32)
+
+
+def _image(path: Path, header: NiftiHeader, layout: _Layout, pixels: Any) -> Image:
+    return Image(pixels, layout.channels > 0, layout.spacing, path, header)
 
 
 def _details(header: NiftiHeader, layout: _Layout) -> dict[str, str]:
@@ -301,8 +398,7 @@ def _fresh(path: Path, shape: Shape, spacing: Spacing | None) -> NiftiHeader:
     """A header that says no more than is known: the shape and, perhaps, the size of a voxel."""
     import nibabel
 
-    if not 1 <= len(shape) <= 7:
-        raise InputError(f"{path}: cannot hold labels of {len(shape)} axes; expected 1 to 7")
+    check_shape(path, shape)
     kind: Any = nibabel.Nifti1Header if max(shape) <= _MOST_NIFTI1_SITES else nibabel.Nifti2Header
     fields = kind()
     fields.set_data_dtype(np.uint8)

@@ -1,4 +1,4 @@
-"""NPY: one NumPy array in a file, memory-mapped.
+"""NPY: one NumPy array in a file, read as it is indexed.
 
 The axes have no names. A uint8 array shaped (height, width, 3 or 4) is taken for a colour picture, every other one for
 sites without channels; who knows better makes an `Image` of their own.
@@ -7,6 +7,9 @@ sites without channels; who knows better makes an `Image` of their own.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -14,18 +17,13 @@ import numpy as np
 
 from dope.arrays import Labels
 from dope.errors import InputError
-from dope.io.content import (
-    Description,
-    Image,
-    Shape,
-    bytes_of,
-    check_numbers,
-    declared,
-    looks_colored,
-    native,
-)
+from dope.io.content import Description, Image, Shape, bytes_of, check_numbers, looks_colored
+from dope.io.file_array import FileArray, Stamp, create
 from dope.io.files import check_file, reading, replacing
-from dope.memory import require_bytes
+from dope.io.label_target import FileDraft
+from dope.io.lazy import Lazy
+
+_SLAB = 1 << 25  # bytes that are copied in one go
 
 
 class Header(NamedTuple):
@@ -36,20 +34,15 @@ class Header(NamedTuple):
     dtype: np.dtype[Any]
 
 
-def load(path: Path, *, budget: int | None) -> Image:
-    """Map the array; one in the other byte order is read."""
-    header, _ = _checked(path)
-    with reading(path):
-        pixels = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not header.dtype.isnative:
-        require_bytes(declared(path, header.shape, header.dtype), bytes_of(header.shape, header.dtype), budget)
-        pixels = native(np.array(pixels))
-    return Image(pixels, looks_colored(header.shape, header.dtype), None, path)
+def load(path: Path, *, budget: int | None) -> Image:  # noqa: ARG001  nothing is read yet
+    """Open the array; nothing but its header is read."""
+    pixels = opened(path)
+    return Image(pixels, looks_colored(pixels.shape, pixels.dtype), None, path)
 
 
 def describe(path: Path) -> Description:
     """From the header alone."""
-    header, version = _checked(path)
+    header, version, _ = _checked(path)
     return description(path, f"NPY {version[0]}.{version[1]}", header, {})
 
 
@@ -57,6 +50,68 @@ def save(path: Path, labels: Labels, like: Image | None) -> None:  # noqa: ARG00
     """Write labels as bool."""
     with replacing(path) as temporary, temporary.open("wb") as stream:
         np.save(stream, labels, allow_pickle=False)
+
+
+@contextmanager
+def drafting(path: Path, shape: Shape, like: Image | None, chunks: Shape | None) -> Iterator[FileDraft]:  # noqa: ARG001
+    """The same file as `save` writes, box by box."""
+    with replacing(path) as temporary:
+        yield draft(temporary, shape)
+
+
+def draft(path: Path, shape: Shape, *, fortran_order: bool = False) -> FileDraft:
+    """A new file for labels, all of them background."""
+    head = _head(Header(shape, fortran_order, np.dtype(np.bool_)))
+    create(path, head, bytes_of(shape, np.bool_))
+    stored = shape[::-1] if fortran_order else shape
+    return FileDraft(FileArray(path.absolute(), len(head), stored, np.dtype(np.bool_)), fortran_order)
+
+
+def put(path: Path, pixels: Any) -> Lazy:
+    """Any array as a file, a slab at a time, opened to be read as it is indexed."""
+    shape = tuple(int(length) for length in pixels.shape)
+    dtype = np.dtype(pixels.dtype).newbyteorder("=")
+    check_numbers(path, dtype, shape)
+    rows = max(1, _SLAB // bytes_of(shape[1:], dtype))
+    with filling(path, Header(shape, False, dtype)) as stream:
+        for low in range(0, shape[0], rows):
+            slab = np.asarray(pixels[low : low + rows], dtype)
+            stream.write(np.ascontiguousarray(slab).reshape(-1).view(np.uint8).data)
+    return opened(path)
+
+
+@contextmanager
+def filling(path: Path, header: Header) -> Iterator[IO[bytes]]:
+    """A new file for an array, whose numbers are to be written to the stream in the order that the header says."""
+    head = _head(header)
+    length = bytes_of(header.shape, header.dtype)
+    with replacing(path) as temporary:
+        create(temporary, head, length)
+        with temporary.open("r+b") as stream:
+            stream.seek(len(head))
+            yield stream
+
+
+def opened(path: Path) -> Lazy:
+    """The array of a file, to be read as it is indexed."""
+    stamp = Stamp.of(path)
+    header, _, offset = _checked(path)
+    axes = tuple(range(len(header.shape)))
+    stored = header.shape[::-1] if header.fortran_order else header.shape
+    source = FileArray(path.absolute(), offset, stored, header.dtype, stamp)
+    return Lazy(source, axes[::-1] if header.fortran_order else axes)
+
+
+def _head(header: Header) -> bytes:
+    """What stands before the numbers, to the byte as numpy.save has it."""
+    stream = BytesIO()
+    fields = {
+        "descr": np.lib.format.dtype_to_descr(header.dtype),
+        "fortran_order": header.fortran_order,
+        "shape": header.shape,
+    }
+    np.lib.format.write_array_header_1_0(stream, fields)
+    return stream.getvalue()
 
 
 def description(path: Path, kind: str, header: Header, details: dict[str, str]) -> Description:
@@ -92,12 +147,13 @@ def read_header(path: Path, stream: IO[bytes], *, any_shape: bool = False) -> tu
     return header, version
 
 
-def _checked(path: Path) -> tuple[Header, tuple[int, int]]:
-    """The header of a file that is as long as its header says."""
+def _checked(path: Path) -> tuple[Header, tuple[int, int], int]:
+    """The header of a file that is as long as its header says, its version, and where the numbers begin."""
     check_file(path, "NPY")
     with reading(path), path.open("rb") as stream:
         header, version = read_header(path, stream)
-        missing = stream.tell() + bytes_of(header.shape, header.dtype) - path.stat().st_size
+        offset = stream.tell()
+        missing = offset + bytes_of(header.shape, header.dtype) - path.stat().st_size
     if missing > 0:
         raise InputError(f"{path}: cut short, {missing:,} bytes are missing; get a whole copy")
-    return header, version
+    return header, version, offset

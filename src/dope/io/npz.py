@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dope.arrays import Labels
 from dope.errors import InputError
 from dope.io.content import Description, Image, bytes_of, declared, looks_colored, native
-from dope.io.files import check_file, fill, reading, replacing
-from dope.io.npy import Header, description, read_header
+from dope.io.files import check_file, copy, fill, reading, replacing
+from dope.io.npy import Header, description, filling, opened, read_header
 from dope.memory import require_bytes
 
 SEPARATOR = "::"
@@ -26,6 +26,14 @@ def load(path: Path, *, budget: int | None) -> Image:
     with _opened(path) as (_, header, stream):
         pixels = _filled(path, header, stream, budget)
     return Image(pixels, looks_colored(header.shape, header.dtype), None, _split(path)[0])
+
+
+def unpack(path: Path, target: Path) -> Image:
+    """The same array, in an NPY file of its own that is read as it is indexed; memory holds a piece of it at a time."""
+    with _opened(path) as (_, header, stream), filling(target, header) as numbers:
+        copy(stream, numbers, bytes_of(header.shape, header.dtype))
+        stream.read(1)  # at the end of a member its checksum is compared
+    return Image(opened(target), looks_colored(header.shape, header.dtype), None, _split(path)[0])
 
 
 def names(path: Path) -> list[str]:

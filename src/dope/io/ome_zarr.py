@@ -7,19 +7,19 @@ they are indexed. An array without named axes is taken as an NPY file is.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from dope.errors import InputError
-from dope.io.content import Description, Image, Shape, Spacing, looks_colored, spacing_text
+from dope.io.content import Description, Image, Spacing, looks_colored, spacing_text
 from dope.io.files import reading
+from dope.io.lazy import Lazy
 from dope.io.zarr_nodes import ArrayLayout, Node, array_layout, check_inside, find_node, read_node, store_of
+from dope.io.zarr_source import ZarrSource
 
 VERSIONS = {2: "0.4", 3: "0.5"}  # of OME-Zarr, by the format of Zarr that it is written in
 _SAME = 1e-3  # of a site: far below what a shift would show
@@ -81,61 +81,12 @@ class OmeHeader:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Lazy:
-    """A Zarr array seen with sites first and channels last, read as it is indexed by whole numbers and slices."""
-
-    array: Any
-    path: Path
-    axes: tuple[int, ...]  # the array's axis of each axis here; its others have one entry
-
-    @property
-    def shape(self) -> Shape:
-        return tuple(int(self.array.shape[axis]) for axis in self.axes)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.axes)
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def chunks(self) -> Shape:
-        """Of the file: reading along them is quickest."""
-        return tuple(int(self.array.chunks[axis]) for axis in self.axes)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        stored: np.dtype[Any] = np.dtype(self.array.dtype)
-        return stored.newbyteorder("=")
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, key: Any) -> Any:
-        parts = _whole_key(key, self.shape)
-        where: list[int | slice] = [0] * self.array.ndim
-        for axis, part in zip(self.axes, parts, strict=True):
-            where[axis] = part
-        with reading(self.path):
-            values = np.asarray(self.array[tuple(where)])
-        kept = [axis for axis, part in zip(self.axes, parts, strict=True) if isinstance(part, slice)]
-        return values.transpose([sorted(kept).index(axis) for axis in kept]).astype(self.dtype, copy=False)
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False:
-            raise ValueError(f"{self.path}: pixels are read from a file; they cannot be had without a copy")
-        return np.asarray(self[...], dtype)
-
-
 def load(path: Path, *, budget: int | None) -> Image:
     """Open the array, or the finest level of the image; nothing but metadata is read."""
     node, header = _found(path)
     layout = array_layout(node, budget)
     axes = _order(node, layout, header)
-    pixels = Lazy(_opened(node, layout), node.folder, axes)
+    pixels = Lazy(ZarrSource.of(node, layout), axes)
     if header is None:
         return Image(pixels, looks_colored(layout.shape, layout.dtype), None, path)
     return Image(pixels, len(axes) > len(header.places("space")), header.grid()[0], path, header)
@@ -224,18 +175,6 @@ def _header_above(node: Node) -> OmeHeader | None:
     return None
 
 
-def _opened(node: Node, layout: ArrayLayout) -> Any:
-    import zarr
-
-    from dope.io.zarr_store import ConfinedStore
-
-    store = store_of(node.folder)
-    inner = node.folder.relative_to(store).as_posix()
-    with reading(node.folder):
-        confined = ConfinedStore(store, read_only=True, codec=layout.packer, chunk_bytes=layout.chunk_bytes)
-        return zarr.open_array(confined, path="" if inner == "." else inner, mode="r", zarr_format=node.zarr_format)
-
-
 def _axis(node: Node, entry: Any) -> Axis:
     if not isinstance(entry, dict):
         raise InputError(f"{node.folder}: its axes have no types, as before OME-Zarr 0.4; convert it to 0.4 or 0.5")
@@ -304,29 +243,3 @@ def _details(layout: ArrayLayout, header: OmeHeader | None) -> dict[str, str]:
     details["units"] = ", ".join(str(header.axes[place].entry.get("unit", "none")) for place in header.places("space"))
     details["levels"] = ", ".join(" x ".join(map(str, shape)) for shape in shapes)
     return details
-
-
-def _whole_key(key: Any, shape: Shape) -> tuple[int | slice, ...]:
-    """An index with one part for every axis, all of them counted from the front."""
-    parts = list(key) if isinstance(key, tuple) else [key]
-    gaps = [place for place, part in enumerate(parts) if part is Ellipsis]
-    if not gaps:
-        gaps = [len(parts)]
-        parts.append(Ellipsis)
-    missing = len(shape) - (len(parts) - 1)
-    if len(gaps) > 1 or missing < 0:
-        raise IndexError(f"the index {key} does not fit an array of {len(shape)} axes")
-    parts[gaps[0] : gaps[0] + 1] = [slice(None)] * missing
-    return tuple(_part(part, length) for part, length in zip(parts, shape, strict=True))
-
-
-def _part(part: Any, length: int) -> int | slice:
-    if isinstance(part, slice):
-        start, stop, step = part.indices(length)
-        if step < 0:
-            raise IndexError("pixels of a Zarr array are read forwards; turn them round after reading")
-        return slice(start, max(start, stop), step)
-    place = operator.index(part)
-    if not -length <= place < length:
-        raise IndexError(f"index {place} is beyond an axis of {length} sites")
-    return place % length

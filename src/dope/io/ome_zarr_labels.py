@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
 
 from dope.arrays import Labels
 from dope.errors import InputError
 from dope.io.content import Image, Shape
-from dope.io.files import check_folder, replacing, replacing_folder
+from dope.io.files import check_folder, hidden_folder, replacing, replacing_folder, take_place
 from dope.io.ome_zarr import VERSIONS, OmeHeader, level_node, read_header
+from dope.io.zarr_draft import ZarrDraft, create
 from dope.io.zarr_nodes import Node, array_layout, check_inside, find_node, read_json, read_node, store_of
 
 _LABELS = "labels"
-# Bytes of a chunk, in any number of dimensions: 128 x 128 x 128 of uint8, which unpacks in some milliseconds.
-_CHUNK_BYTES = 1 << 21
 _FOREGROUND_COLOR = [255, 0, 0, 255]
 
 
@@ -43,15 +41,27 @@ def check_target(path: Path, overwrite: bool) -> None:
 
 def save(path: Path, labels: Labels, like: Image | None) -> None:
     """Write labels as uint8 of 0 and 1."""
+    with drafting(path, labels.shape, like, None) as draft:
+        draft.write(tuple(slice(0, length, 1) for length in labels.shape), labels)
+
+
+@contextmanager
+def drafting(path: Path, shape: Shape, like: Image | None, chunks: Shape | None) -> Iterator[ZarrDraft]:
+    """The same, box by box; `chunks` are those of the finest level."""
     if path != store_of(path):
-        _add(path, labels)
+        with _adding(path, shape, chunks) as draft:
+            yield draft
         return
     header = like.header if like is not None and isinstance(like.header, OmeHeader) else None
     with replacing_folder(path) as folder:
         if header is None:
-            _write_array(folder, labels, 3, None)
+            create(folder, shape, 3, None, chunks)
+            draft = ZarrDraft(folder.absolute(), 3, tuple(range(len(shape))))
+            yield draft
+            draft.finish()
         else:
-            _write_image(folder, labels, header, name=path.stem)
+            with _image(folder, shape, header, name=path.stem, chunks=chunks) as draft:
+                yield draft
 
 
 def _image_of(path: Path) -> OmeHeader:
@@ -69,19 +79,22 @@ def _image_of(path: Path) -> OmeHeader:
     return header
 
 
-def _add(path: Path, labels: Labels) -> None:
+@contextmanager
+def _adding(path: Path, shape: Shape, chunks: Shape | None) -> Iterator[ZarrDraft]:
     header = _image_of(path)
     label = {"image-label": _image_label(header)}
-    group = find_node(path.parent)
-    if group is None:
-        with replacing_folder(path.parent) as folder:
-            (folder / path.name).mkdir()
-            _write_image(folder / path.name, labels, header, name=path.name, label=label)
-            _write_group(folder, header.zarr_format, {_LABELS: [path.name]})
-    else:
-        with replacing_folder(path) as folder:
-            _write_image(folder, labels, header, name=path.name, label=label)
-        _list(group, path.name)
+    # Beside the group of labels: others may make that one in the meantime.
+    with hidden_folder(path.parent.parent / path.name) as folder:
+        with _image(folder, shape, header, name=path.name, chunks=chunks, label=label) as draft:
+            yield draft
+        group = find_node(path.parent)
+        if group is None:
+            with replacing_folder(path.parent) as labels:
+                folder.rename(labels / path.name)
+                _write_group(labels, header.zarr_format, {_LABELS: [path.name]})
+        else:
+            take_place(folder, path)
+            _list(group, path.name)
     _consolidate(path)
 
 
@@ -93,33 +106,61 @@ def _image_label(header: OmeHeader) -> dict[str, Any]:
     }
 
 
-def _write_image(
-    folder: Path, labels: Labels, header: OmeHeader, *, name: str, label: dict[str, Any] | None = None
-) -> None:
-    """An image with the levels of another one, and its axes but for channels; `label` are its further entries."""
+@contextmanager
+def _image(
+    folder: Path,
+    shape: Shape,
+    header: OmeHeader,
+    *,
+    name: str,
+    chunks: Shape | None,
+    label: dict[str, Any] | None = None,
+) -> Iterator[ZarrDraft]:
+    """An image with the levels of another one, and its axes but for channels; `label` are its further entries.
+
+    The finest level is written in the block, the others follow from it.
+    """
     axes = [place for place, axis in enumerate(header.axes) if axis.role != "channel"]
     names = [header.axes[place].name for place in axes]
-    shapes = _level_shapes(header)
-    sites = tuple(shapes[0][place] for place in header.places("space"))
-    if labels.shape != sites:
-        raise InputError(f"labels shaped {labels.shape} do not lie on {header.group}, which is shaped {sites}")
-    datasets = []
-    for number, (level, shape) in enumerate(zip(header.levels, shapes, strict=True)):
-        values = _resampled(labels, tuple(shape[place] for place in header.places("space")))
-        stored = values.reshape([shape[place] for place in axes])
-        _write_array(folder / str(number), stored, header.zarr_format, names)
-        datasets.append({"path": str(number), "coordinateTransformations": _of_axes(level.transforms, axes)})
+    finest, *coarser = [tuple(level[place] for place in axes) for level in _level_shapes(header)]
+    sites = tuple(number for number, place in enumerate(axes) if place in header.places("space"))
+    if shape != tuple(finest[number] for number in sites):
+        fitting = tuple(finest[number] for number in sites)
+        raise InputError(f"labels shaped {shape} do not lie on {header.group}, which is shaped {fitting}")
+    create(folder / "0", finest, header.zarr_format, names, _with_others(chunks, sites, len(axes)))
+    draft = ZarrDraft((folder / "0").absolute(), header.zarr_format, sites)
+    yield draft
+    draft.finish()
+    for number, level in enumerate(coarser, start=1):
+        draft.resampled(folder / str(number), names, level)
+    # Last, because a folder becomes a group, and visible to a reader who looks into hidden ones, by this.
+    _write_group(folder, header.zarr_format, {"multiscales": [_multiscale(header, axes, name)], **(label or {})})
+
+
+def _with_others(chunks: Shape | None, sites: Shape, rank: int) -> Shape | None:
+    """Chunks with a length of 1 along the axes that are not of sites."""
+    if chunks is None:
+        return None
+    lengths = [1] * rank
+    for axis, length in zip(sites, chunks, strict=True):
+        lengths[axis] = length
+    return tuple(lengths)
+
+
+def _multiscale(header: OmeHeader, axes: list[int], name: str) -> dict[str, Any]:
     multiscale: dict[str, Any] = {
         "name": name,
         "axes": [header.axes[place].entry for place in axes],
-        "datasets": datasets,
+        "datasets": [
+            {"path": str(number), "coordinateTransformations": _of_axes(level.transforms, axes)}
+            for number, level in enumerate(header.levels)
+        ],
     }
     if header.transforms:
         multiscale["coordinateTransformations"] = _of_axes(header.transforms, axes)
     if header.zarr_format == 2:
         multiscale["version"] = VERSIONS[2]
-    # Last, because a folder becomes a group, and visible to a reader who looks into hidden ones, by this.
-    _write_group(folder, header.zarr_format, {"multiscales": [multiscale], **(label or {})})
+    return multiscale
 
 
 def _level_shapes(header: OmeHeader) -> list[Shape]:
@@ -135,38 +176,6 @@ def _of_axes(transforms: list[dict[str, Any]], axes: list[int]) -> list[dict[str
         }
         for transform in transforms
     ]
-
-
-def _resampled(labels: Labels, shape: Shape) -> Labels:
-    """Of each site of a coarser grid the label at its centre: labels between two are none."""
-    if labels.shape == shape:
-        return labels
-    picks = [
-        ((np.arange(n) + 0.5) * (length / n)).astype(np.intp) for n, length in zip(shape, labels.shape, strict=True)
-    ]
-    for axis, pick in enumerate(picks):
-        labels = labels.take(pick, axis=axis)
-    return labels
-
-
-def _write_array(folder: Path, labels: Labels, zarr_format: Literal[2, 3], names: list[str] | None) -> None:
-    import zarr
-    from zarr.storage import LocalStore
-
-    side = round(_CHUNK_BYTES ** (1 / max(1, labels.ndim)))
-    chunks = tuple(min(side, length) for length in labels.shape)
-    array = zarr.create_array(
-        LocalStore(folder),
-        shape=labels.shape,
-        chunks=chunks,
-        dtype=np.uint8,
-        fill_value=0,
-        zarr_format=zarr_format,
-        dimension_names=names if zarr_format == 3 else None,
-        chunk_key_encoding={"name": "v2" if zarr_format == 2 else "default", "separator": "/"},
-    )
-    for low in range(0, len(labels), chunks[0]):
-        array[low : low + chunks[0]] = labels[low : low + chunks[0]].view(np.uint8)
 
 
 def _write_group(folder: Path, zarr_format: Literal[2, 3], entries: dict[str, Any]) -> None:

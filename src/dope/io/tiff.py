@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from dope.arrays import Labels
 from dope.errors import InputError
+from dope.io import npy
 from dope.io.content import (
     Description,
     Image,
@@ -31,7 +31,9 @@ from dope.io.content import (
     check_numbers,
     declared,
 )
+from dope.io.file_array import FileArray, Stamp
 from dope.io.files import check_file, reading, replacing
+from dope.io.lazy import Lazy
 from dope.io.tiff_pages import check_pages
 from dope.memory import require_bytes
 
@@ -70,13 +72,32 @@ class _Layout:
 
 
 def load(path: Path, *, budget: int | None) -> Image:
-    """Map pixels that lie in one piece, and read others."""
+    """Open pixels that lie in one piece to be read as they are indexed, and read others."""
+    stamp = Stamp.of(path)
     with _opened(path) as file:
         layout = _layout(path, file)
         _check_segments(path, file, budget)
-        pixels = _pixels(path, file, budget)
-        pixels = _turned(pixels, layout.axes)
-    return Image(pixels, layout.channels > 0, layout.spacing, path, TiffHeader(layout.unit))
+        pixels: Any = _in_one_piece(path, file, layout, stamp)
+        if pixels is None:
+            pixels = _turned(_read(path, file, budget), layout.axes)
+    return _image(path, layout, pixels)
+
+
+def unpack(path: Path, target: Path) -> Image:
+    """The same pixels, those that are packed in an NPY file of their own; memory holds a page of them at a time."""
+    stamp = Stamp.of(path)
+    with _opened(path) as file:
+        layout = _layout(path, file)
+        _check_segments(path, file, None)
+        pixels = _in_one_piece(path, file, layout, stamp)
+        if pixels is None:
+            series = file.series[0]
+            dtype = np.dtype(series.dtype).newbyteorder("=")
+            with npy.filling(target, npy.Header(tuple(series.shape), False, dtype)) as numbers:
+                for page in _pages(path, series):
+                    numbers.write(np.ascontiguousarray(page, dtype).reshape(-1).view(np.uint8).data)
+            pixels = replace(npy.opened(target), axes=layout.axes)
+    return _image(path, layout, pixels)
 
 
 def describe(path: Path) -> Description:
@@ -99,8 +120,7 @@ def save(path: Path, labels: Labels, like: Image | None) -> None:
     """Write labels as uint8 of 0 and 1, packed with deflate, with the spacing where it is known."""
     import tifffile
 
-    if not 2 <= labels.ndim <= 3:
-        raise InputError(f"{path}: cannot hold labels shaped {labels.shape}; expected rows and columns, or a volume")
+    check_shape(path, labels.shape)
     big = labels.size > _MOST_CLASSIC_BYTES
     with replacing(path) as temporary:
         tifffile.imwrite(
@@ -111,6 +131,12 @@ def save(path: Path, labels: Labels, like: Image | None) -> None:
             compression="zlib",
             **_dialect(path, labels.ndim, like, big),
         )
+
+
+def check_shape(path: Path, shape: Shape) -> None:
+    """Refuse labels that are neither a picture nor a volume."""
+    if not 2 <= len(shape) <= 3:
+        raise InputError(f"{path}: cannot hold labels shaped {shape}; expected rows and columns, or a volume")
 
 
 def _dialect(path: Path, rank: int, like: Image | None, big: bool) -> dict[str, Any]:
@@ -216,16 +242,39 @@ def _check_within(path: Path, end: int, size: int) -> None:
         raise InputError(f"{path}: cut short, {end - size:,} bytes are missing; get a whole copy")
 
 
-def _pixels(path: Path, file: Any, budget: int | None) -> NDArray[Any]:
+def _in_one_piece(path: Path, file: Any, layout: _Layout, stamp: Stamp) -> Lazy | None:
     series = file.series[0]
-    own = {"<": "little", ">": "big"}[file.byteorder] == sys.byteorder
-    if series.dataoffset is not None and series.keyframe.is_memmappable and own:
-        return np.memmap(path, series.dtype, "r", offset=series.dataoffset, shape=series.shape)
+    if series.dataoffset is None or series.transform is not None:
+        return None
+    dtype = np.dtype(series.dtype).newbyteorder(file.byteorder)
+    return Lazy(FileArray(path.absolute(), series.dataoffset, tuple(series.shape), dtype, stamp), layout.axes)
+
+
+def _read(path: Path, file: Any, budget: int | None) -> NDArray[Any]:
+    series = file.series[0]
     require_bytes(declared(path, series.shape, series.dtype), bytes_of(series.shape, series.dtype), budget)
     pixels: NDArray[Any] = series.asarray()
     if pixels.shape != series.shape:
         raise InputError(f"{path}: declares the shape {series.shape}, but holds {pixels.shape}; get a whole copy")
     return pixels
+
+
+def _pages(path: Path, series: Any) -> Iterator[NDArray[Any]]:
+    """One after another, as they lie in the series."""
+    shape, dtype = series.keyframe.shape, series.dtype
+    require_bytes(declared(path, shape, dtype) + " in a page", bytes_of(shape, dtype))
+    for page in series.pages:
+        with reading(path):  # also for who is writing when that fails
+            pixels: NDArray[Any] = page.asarray()
+            if series.transform is not None:
+                pixels = series.transform(pixels)
+        if pixels.shape != shape:
+            raise InputError(f"{path}: declares pages shaped {shape}, but one is {pixels.shape}; get a whole copy")
+        yield pixels
+
+
+def _image(path: Path, layout: _Layout, pixels: Any) -> Image:
+    return Image(pixels, layout.channels > 0, layout.spacing, path, TiffHeader(layout.unit))
 
 
 def _turned(pixels: NDArray[Any], axes: tuple[int, ...]) -> NDArray[Any]:

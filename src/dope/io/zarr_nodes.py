@@ -20,6 +20,7 @@ from dope.io.files import reading
 from dope.memory import require_bytes
 
 SUFFIX = ".zarr"
+METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 _MOST_JSON_BYTES = 64 << 20
 _TYPES = (
     {"bool"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from zarr.storage import LocalStore
 
 from dope.errors import InputError
+from dope.io.zarr_nodes import METADATA
 from dope.memory import as_text
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 # Filters may store a chunk wider than it is read, from 8 bits to 64.
 _WIDER, _SMALL = 8, 1 << 20
-_METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
 class ConfinedStore(LocalStore):
@@ -45,7 +45,7 @@ class ConfinedStore(LocalStore):
             raise InputError(f"{path}: a device or pipe; expected a chunk")
         content = await super().get(key, prototype, byte_range)
         # A range is a part of a shard; how it is packed is not looked at.
-        if content is not None and byte_range is None and path.name not in _METADATA:
+        if content is not None and byte_range is None and path.name not in METADATA:
             self._check_chunk(path, content)
         return content
 
