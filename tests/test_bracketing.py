@@ -1,12 +1,12 @@
 """Bracketing: arrays read box by box, and the same labels as Exact() to the bit, whatever the blocks."""
 
 import json
-import os
+import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dope
+import dope.io
 from dope import Bracketing, Energy, Exact, InputError, LazyEnergy, Partition, Serial, Threads
 from dope.methods.known import OPEN, Known, packed, unpacked
 from problems import grids
@@ -83,3 +84,272 @@ def test_a_volume_in_files(tmp_path, kernel, masked, dtype):
         assert result.energy == pytest.approx(expected.energy, rel=1e-12)
         assert result.lower_bound == pytest.approx(expected.lower_bound, rel=1e-12)
         assert result.foreground == expected.foreground
+
+
+@pytest.mark.parametrize("kind", ["zarr", "dask", "xarray", "fortran", "io"])
+def test_arrays_of_all_kinds_are_read_box_by_box(tmp_path, kind):
+    unary, image = volume((20, 24, 16))
+    expected = dope.minimize(Energy.grid(unary, features=image, lam=0.7))
+
+    def stored(name, array):
+        if kind == "zarr":
+            import zarr
+
+            return zarr.create_array(tmp_path / name, data=array, chunks=(8, 8, 8))
+        if kind == "dask":
+            import dask.array
+
+            return dask.array.from_array(array, chunks=(7, 9, 16))
+        if kind == "xarray":
+            import xarray
+
+            return xarray.DataArray(array, dims=("z", "y", "x"))
+        np.save(tmp_path / name, np.asfortranarray(array))
+        if kind == "io":
+            return dope.io.load(tmp_path / f"{name}.npy").pixels
+        return np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+
+    energy = LazyEnergy.grid(stored("unary", unary), features=stored("features", image), lam=0.7)
+    copy = pickle.loads(pickle.dumps(energy)) if kind != "dask" else energy
+    for one in (energy, copy):
+        result = dope.minimize(one, blocks=(3, 2, 2), executor=Threads(2))
+        assert result.exact
+        assert np.array_equal(result.labels, expected.labels)
+
+
+def test_colours_with_channels_anywhere():
+    rng = np.random.default_rng(0)
+    unary, image = rng.normal(size=(12, 14)), rng.integers(0, 255, (12, 14, 3)).astype(np.uint8)
+    expected = dope.minimize(Energy.grid(unary, features=image, lam=0.9, kernel=5))
+    for axis in (0, 1, 2):
+        energy = LazyEnergy.grid(unary, features=np.moveaxis(image, 2, axis), channel_axis=axis, lam=0.9, kernel=5)
+        assert np.array_equal(dope.minimize(energy, blocks=4).labels, expected.labels)
+
+
+def test_segment_in_boxes_is_segment(tmp_path):
+    unary, image = volume((24, 20, 22))
+    probability = (255 / (1 + np.exp(unary))).astype(np.uint8)
+    mask = np.random.default_rng(2).random(unary.shape) < 0.9
+    strokes = np.zeros(unary.shape, dtype=np.uint8)
+    strokes[3, 4:9, 5], strokes[12, 10, 8:12] = 1, 2
+    for more in ({}, {"mask": mask}, {"scribbles": strokes}, {"mask": mask, "scribbles": strokes}, {"lam": 0.4}):
+        expected = dope.segment(image, probability=probability, **more)
+        out = np.zeros(unary.shape, dtype=np.bool_)
+        found = dope.segment(image, probability=probability, out=out, blocks=(2, 2, 3), **more)
+        assert found.exact
+        assert found.labels is out
+        assert np.array_equal(out, expected.labels)
+        assert found.energy == pytest.approx(expected.energy, rel=1e-9)
+    expected = dope.segment(image, unary=unary)
+    assert np.array_equal(dope.segment(image, unary=unary, checkpoint=tmp_path / "c").labels, expected.labels)
+
+
+def test_colours_to_be_learnt_need_memory():
+    _, image = volume((24, 20))
+    strokes = np.zeros(image.shape, dtype=np.uint8)
+    strokes[12, 10], strokes[0, 0] = 1, 2
+    with pytest.raises(InputError, match="colours are learnt from the whole image"):
+        dope.segment(image, scribbles=strokes, out=np.zeros(image.shape, dtype=np.bool_))
+
+
+def test_memory_decides_how_large_blocks_are():
+    unary, image = volume((120, 120, 120))
+    energy = LazyEnergy.grid(unary, features=image, lam=0.5)
+    results = [dope.minimize(energy, memory=size, executor=Threads(2)) for size in ("260MB", "1GB")]
+    assert len(results[0].partition.blocks) > len(results[1].partition.blocks)
+    assert np.array_equal(results[0].labels, results[1].labels)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"memory": "1MB"}, "too little"),
+        ({"memory": "lots"}, "not a size of memory"),
+        ({"memory": -1}, "memory is -1"),
+        ({"method": Exact()}, "need Bracketing"),
+        ({"solver": dope.Icm()}, "needs MaxFlow"),
+        ({"overlap": 0.1}, "overlap and start"),
+        ({"out": np.zeros((3, 3))}, "out is ndarray of shape"),
+        ({"blocks": Partition.grid((5, 5), 2)}, "the partition is for shape"),
+        ({"checkpoint": "a", "resume": "b"}, "both given"),
+        ({"resume": "nowhere"}, "no checkpoint to resume"),
+    ],
+)
+def test_bad_settings(arguments, words):
+    energy = LazyEnergy.grid(np.zeros((8, 9)), lam=1.0)
+    with pytest.raises(InputError, match=words):
+        dope.minimize(energy, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"features": np.zeros((8, 8))}, "features have shape"),
+        ({"mask": np.zeros((8, 8))}, "mask has shape"),
+        ({"mask": np.zeros((8, 9))}, "no site inside"),
+        ({"features": np.full((8, 9), np.nan)}, "features holds nan"),
+        ({"beta": 1.0}, "beta is given without features"),
+        ({"lam": -1.0}, "Bracketing\\(\\) needs weights of 0 or more"),
+        ({"features": np.zeros((8, 9), dtype="M8[s]")}, "dtype"),
+    ],
+)
+def test_bad_arrays(arguments, words):
+    with pytest.raises(InputError, match=words):
+        dope.minimize(LazyEnergy.grid(np.ones((8, 9)), **{"lam": 1.0, **arguments}))
+
+
+def test_a_unary_that_is_no_number_is_named():
+    unary = np.ones((8, 9))
+    unary[5, 6] = np.inf
+    with pytest.raises(InputError, match="unary holds inf"):
+        dope.minimize(LazyEnergy.grid(unary), blocks=(2, 2))
+
+
+def test_a_damaged_chunk_is_named(tmp_path):
+    import zarr
+
+    unary, image = volume((16, 16, 16))
+    zarr.create_array(tmp_path / "image.zarr", data=image, chunks=(8, 8, 8))
+    chunk = next(path for path in (tmp_path / "image.zarr").rglob("*") if path.is_file() and path.name != "zarr.json")
+    chunk.write_bytes(b"rubbish")
+    with pytest.raises(InputError, match="features cannot be read at"):
+        dope.minimize(LazyEnergy.grid(unary, features=zarr.open_array(tmp_path / "image.zarr", mode="r")), blocks=8)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_what_is_known_is_read_as_it_was_written(seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(1, 9, 3))
+    codes = rng.integers(0, 4, shape).astype(np.uint8)
+    assert np.array_equal(unpacked(packed(codes), shape), codes)
+    cuts = [[sorted(set(rng.integers(1, n + 1, 2).tolist()) - {n}) for n in shape] for _ in range(2)]
+    known = Known(shape, cuts)
+    expected = np.full(shape, OPEN, dtype=np.uint8)
+    for _ in range(4):
+        corners = [sorted(rng.choice(n + 1, 2, replace=False).tolist()) for n in shape]
+        box = tuple(slice(low, high) for low, high in corners)
+        expected[box] = codes[box]
+        known.write(box, codes[box])
+        assert np.array_equal(known.read(box), codes[box])
+    whole = tuple(slice(0, n) for n in shape)
+    assert np.array_equal(known.read(whole), expected)
+    assert known.open == np.count_nonzero(expected & OPEN)
+    places = np.argwhere(expected & OPEN)
+    box = known.open_box(whole)
+    found = None if box is None else [(s.start, s.stop) for s in box]
+    assert found == (
+        None
+        if not len(places)
+        else list(zip(places.min(axis=0).tolist(), (places.max(axis=0) + 1).tolist(), strict=True))
+    )
+
+
+def test_a_run_that_was_broken_off_anywhere_goes_on_to_the_same_bit(tmp_path):
+    unary, image = volume((20, 20, 20), noise=1.2)
+    energy = LazyEnergy.grid(unary, features=image, lam=0.7)
+    settings = {"blocks": (3, 3, 3), "executor": Serial()}
+    expected = dope.minimize(energy, **settings)
+    complete = tmp_path / "complete"
+    dope.minimize(energy, checkpoint=complete, **settings)
+    files = sorted(path for path in complete.rglob("*") if path.is_file() and path.name != "manifest.json")
+    assert len(files) > 27
+    rng = np.random.default_rng(0)
+    for number in range(6):
+        folder = tmp_path / f"broken-{number}"
+        shutil.copytree(complete, folder)
+        for path in files:
+            copy = folder / path.relative_to(complete)
+            fate = rng.random()
+            if fate < 0.4:
+                copy.unlink()
+            elif fate < 0.6:
+                copy.write_bytes(copy.read_bytes()[: int(rng.integers(0, 40))])
+            elif fate < 0.7:
+                copy.write_bytes(b"rubbish")
+        result = dope.minimize(energy, resume=folder, **settings)
+        assert result.exact
+        assert np.array_equal(result.labels, expected.labels)
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    unary, image = volume((12, 12))
+    settings = {"blocks": (2, 2), "executor": Serial()}
+    dope.minimize(LazyEnergy.grid(unary, features=image), checkpoint=tmp_path / "c", **settings)
+    other = unary.copy()
+    other[3, 4] += 1e-3
+    for energy, more, words in (
+        (LazyEnergy.grid(other, features=image), {}, "arrays"),
+        (LazyEnergy.grid(unary, features=image, lam=2.0), {}, "weights"),
+        (LazyEnergy.grid(unary, features=image, kernel=5), {}, "kernel"),
+        (LazyEnergy.grid(unary, features=image), {"blocks": (3, 2)}, "blocks"),
+    ):
+        with pytest.raises(InputError, match=words):
+            dope.minimize(energy, resume=tmp_path / "c", **{**settings, **more})
+    manifest = tmp_path / "c" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": 99}))
+    with pytest.raises(InputError, match="version"):
+        dope.minimize(LazyEnergy.grid(unary, features=image), resume=tmp_path / "c", **settings)
+    with pytest.raises(InputError, match="another run"):
+        dope.minimize(LazyEnergy.grid(unary, features=image), checkpoint=tmp_path / "c", **settings)
+
+
+SCRIPT = """
+import sys, resource, signal
+import numpy as np
+import dope
+folder, how, blocks = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if how == "full":  # a disk that takes no more than so many bytes of a file
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+arrays = [np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in ("unary", "features")]
+energy = dope.LazyEnergy.grid(arrays[0], features=arrays[1], lam=0.7)
+where = {"resume" if how == "resume" else "checkpoint": f"{folder}/checkpoint"}
+result = dope.minimize(energy, blocks=(blocks,) * 3, executor=dope.Threads(2), **where)
+np.save(f"{folder}/labels.npy", result.labels)
+"""
+
+
+def run(folder, how, blocks=4):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(folder), how, str(blocks)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+@pytest.fixture
+def in_files(tmp_path):
+    unary, image = volume((64, 64, 64), noise=1.2)
+    np.save(tmp_path / "unary.npy", unary)
+    np.save(tmp_path / "features.npy", image)
+    return tmp_path, dope.minimize(Energy.grid(unary, features=image, lam=0.7)).labels
+
+
+def test_killed_and_resumed(in_files):
+    folder, expected = in_files
+    process = run(folder, "new")
+    first = folder / "checkpoint" / "pass-01"
+    until = time.monotonic() + 60
+    while len(list(first.glob("[0-9]*")) if first.exists() else []) < 5 and time.monotonic() < until:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (folder / "labels.npy").exists()
+    process = run(folder, "resume")
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert np.array_equal(np.load(folder / "labels.npy"), expected)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit to the size of files here")
+def test_a_full_disk_is_told_and_the_run_goes_on_later(in_files):
+    folder, expected = in_files
+    process = run(folder, "full", 2)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "what was written before is whole" in said
+    process = run(folder, "resume", 2)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert np.array_equal(np.load(folder / "labels.npy"), expected)
