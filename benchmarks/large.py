@@ -6,7 +6,7 @@
 The scan and the network's soft map of its white matter (256^3, uint8) are mirror-tiled, cropped to begin at (77, 101,
 53) so that tiles and blocks do not align, and noise of +-12 grey levels, seeded, is added to both. They lie in two NPY
 files. Each run is a process of its own, watched from outside: the peak is the most that it and its children held
-together (proportional set size where the kernel tells, so that shared pages count once).
+together.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import psutil
 RESULTS = lines.RESULTS / "large.jsonl"
 CORNER = (77, 101, 53)
 NOISE = 12
+NEIGHBORS = {3: 6, 5: 32, 7: 122, 9: 256}
 
 
 def main() -> None:
@@ -36,11 +37,13 @@ def main() -> None:
     parser.add_argument("--kernel", type=int, default=3)
     parser.add_argument("--memory", default="7GB", help="what dope is allowed")
     parser.add_argument("--blocks", type=int, nargs="+", help="blocks per axis; by default as memory allows")
+    parser.add_argument("--block", type=int, help="a fixed side of blocks instead")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--dask", help="an address, or local:2, instead of threads")
     parser.add_argument("--folder", type=Path, default=Path("build/large"), help="where the volumes are kept")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="print the results, and run nothing")
+    parser.add_argument("--docs", action="store_true", help="write the results into docs, and run nothing")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
@@ -49,13 +52,16 @@ def main() -> None:
     if options.table:
         print(table(lines.read(options.results)))
         return
+    if options.docs:
+        write_docs(table(lines.read(options.results)))
+        return
     for side in options.sides:
         files = volume(options.folder, side)
         settings = {
             "files": files,
             "kernel": options.kernel,
             "memory": options.memory,
-            "blocks": options.blocks,
+            "blocks": [-(-side // options.block)] * 3 if options.block else options.blocks,
             "workers": options.workers,
             "dask": options.dask,
         }
@@ -139,7 +145,6 @@ class Watch(threading.Thread):
 
 
 def _held(process: psutil.Process) -> int:
-    """Proportional set size is slow to count for large processes: resident memory, which is no less."""
     try:
         return int(process.memory_info().rss)
     except psutil.Error:
@@ -204,15 +209,31 @@ def run(settings: dict[str, Any]) -> None:
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    head = "| volume | kernel | where | blocks | seconds | peak memory | proved after each pass | gap |\n|---|---|---|---|---|---|---|---|"
-    rows = [
-        f"| {r['side']}^3 | {r['kernel']} | {r['dask'] or str(r['workers']) + ' threads'} | "
-        f"{' x '.join(map(str, r['blocks']))} | {r['seconds']:.0f} | {r['peak_bytes'] / 1e9:.2f} GB | "
-        f"{', '.join(f'{100 * p:.4f} %' for p in r['proved_by_pass'])} | "
-        f"{'exact' if r['exact'] else str(round(r['gap_percent'], 6)) + ' %'} |"
-        for r in records
-    ]
-    return "\n".join([head, *rows])
+    """Of each case the newest line."""
+    newest = {(r["side"], r["kernel"], r["dask"], r["workers"], tuple(r["blocks"])): r for r in records}
+    head = "| volume | neighbours | where | boxes | seconds | peak memory | open after each pass | ends |"
+    rows = [_row(r) for _, r in sorted(newest.items(), key=lambda item: repr(item[0][1:3]) + f"{item[0][0]:6}")]
+    return "\n".join([head, "|---|---:|---|---|---:|---:|---|---|", *rows])
+
+
+def _row(r: dict[str, Any]) -> str:
+    passes = r["proved_by_pass"][:-1]
+    where = f"{r['workers']} threads" if r["dask"] is None else f"Dask, {r['dask']}"
+    open_sites = ", ".join(f"{round((1 - p) * r['sites']):,}" for p in passes)
+    end = "exact" if r["exact"] else f"gap {r['gap_percent']:.2g} %"
+    boxes = " x ".join(map(str, r["blocks"]))
+    memory = f"{r['peak_bytes'] / 1e9:.2f} GB"
+    return (
+        f"| {r['side']}^3 | {NEIGHBORS[r['kernel']]} | {where} | {boxes} | {r['seconds']:.0f} | {memory} | "
+        f"{open_sites} | {end} |"
+    )
+
+
+def write_docs(text: str) -> None:
+    page = lines.PROJECT / "docs" / "large.md"
+    before, rest = page.read_text(encoding="utf-8").split("<!-- large -->\n")
+    _, after = rest.split("<!-- end of large -->")
+    page.write_text(f"{before}<!-- large -->\n\n{text}\n\n<!-- end of large -->{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

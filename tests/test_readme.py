@@ -15,7 +15,7 @@ CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Their commands and code build on each other, in order and in one folder.
 LONG = ("mri",)  # and what brings the scan is large
-NAMES = ("choose", "energies", "formats", "mri", "photo", "python", "signed")
+NAMES = ("choose", "energies", "formats", "large", "mri", "photo", "python", "signed")
 GUIDES = [PROJECT / "docs" / f"{name}.md" for name in NAMES]
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 BLOCKS = [

@@ -6,7 +6,7 @@ import importlib
 
 from dope.errors import MissingExtraError
 
-_PACKAGES = {"dwave": "dwave.samplers", "nifti": "nibabel", "tiff": "tifffile", "zarr": "zarr"}
+_PACKAGES = {"dask": "distributed", "dwave": "dwave.samplers", "nifti": "nibabel", "tiff": "tifffile", "zarr": "zarr"}
 
 
 def require_extra(extra: str, purpose: str) -> None:

@@ -176,6 +176,11 @@ class Executor(Protocol):
         """How many blocks it works on at once."""
         ...
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether workers are in other processes: what they are sent is pickled, and they share no memory."""
+        ...
+
     def gather(self, recipes: Sequence[Recipe]) -> Crew:
         """One worker per recipe, opened when first asked."""
         ...

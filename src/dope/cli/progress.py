@@ -54,7 +54,7 @@ class Shown:
         if step.lower_bound is not None:
             bound = f"{step.lower_bound:,.1f}"
             gap = f"{100 * max(0.0, step.energy - step.lower_bound) / (abs(step.energy) or 1.0):.2g} %"
-        proved = "-" if step.proved is None else f"{step.proved:.1%}"
+        proved = "-" if step.proved is None else _percent(step.proved)
         peak = peak_bytes()
         memory = "-" if peak is None else as_text(peak)
         energy = f"{step.energy:,.1f}" if math.isfinite(step.energy) else "-"
@@ -72,6 +72,15 @@ class Shown:
         self._console.print(line, style=style, highlight=False, soft_wrap=True)
 
 
+def _percent(share: float) -> str:
+    """A share of all, which is all only where it is.
+
+    >>> _percent(0.5), _percent(0.999999), _percent(1.0)
+    ('50.0%', '99.9%', '100%')
+    """
+    return "100%" if share == 1.0 else f"{math.floor(1000 * share) / 10:.1f}%"
+
+
 @dataclass(frozen=True, eq=False)
 class Counted:
     """An executor that tells how many blocks of a round are done, and after how many seconds."""
@@ -82,6 +91,10 @@ class Counted:
     @property
     def workers(self) -> int:
         return self.executor.workers
+
+    @property
+    def elsewhere(self) -> bool:
+        return self.executor.elsewhere
 
     def gather(self, recipes: Sequence[Recipe]) -> Crew:
         return _CountedCrew(self.executor.gather(recipes), self.tell)

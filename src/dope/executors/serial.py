@@ -17,6 +17,10 @@ class Serial:
     def workers(self) -> int:
         return 1
 
+    @property
+    def elsewhere(self) -> bool:
+        return False
+
     def gather(self, recipes: Sequence[Recipe]) -> SerialCrew:
         return SerialCrew(recipes)
 

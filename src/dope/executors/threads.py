@@ -34,6 +34,10 @@ class Threads:
     def workers(self) -> int:
         return self.number or os.cpu_count() or 1
 
+    @property
+    def elsewhere(self) -> bool:
+        return False
+
     def gather(self, recipes: Sequence[Recipe]) -> SerialCrew | ThreadCrew:
         if len(recipes) == 1:
             return SerialCrew(recipes)  # in the calling thread, where Ctrl-C is noticed

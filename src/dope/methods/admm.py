@@ -119,6 +119,8 @@ class Admm:
         partition, solver = problem.partition, problem.solver
         if not self.bound or len(partition.blocks) == 1 or (partition.overlaps and partition.cuts is None):
             return last
+        if getattr(problem.executor, "elsewhere", False):  # flows are in the memory of one process
+            return last
         apart = replace(problem, partition=partition.even() if partition.overlaps else partition, start=None)
         if problem.energy.submodular and isinstance(solver, FlowSolver):
             return _with_bound(last, self._flows(apart))

@@ -95,6 +95,11 @@ class Proved:
     open: int
     work: Work
 
+    @property
+    def bytes(self) -> int:
+        """What it holds."""
+        return len(self.codes)
+
 
 @dataclass(frozen=True)
 class Extract(Prove):
@@ -111,6 +116,11 @@ class Extracted:
     second: Sites
     weights: npt.NDArray[np.int64]
     work: Work
+
+    @property
+    def bytes(self) -> int:
+        """What it holds."""
+        return 8 * (2 * len(self.sites) + 3 * len(self.weights))
 
 
 @dataclass(frozen=True)
@@ -134,6 +144,7 @@ class Finished:
     energy: float
     left_out: float
     work: Work
+    bytes: int = 16
 
 
 @dataclass(frozen=True, eq=False)

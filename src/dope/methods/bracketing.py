@@ -331,7 +331,7 @@ class _Run:
 
         def each(k: int, reply: Any) -> None:
             self._tasks.append((k, reply.work))
-            self._received += len(getattr(reply, "codes", b""))
+            self._received += reply.bytes
             if take is not None:
                 take(k, reply)
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dope.errors import MissingExtraError
 from dope.protocols import Step
 from dope.report.canvas import Color, Picture, picture, resized
+from dope.report.passes import in_passes, numbers
 from dope.report.pictures import GREEN, OUTLINE, RED, drawn_blocks, drawn_input, drawn_object
 from dope.report.png import data_uri, encoded
-from dope.report.run import Run, plain, thinned
+from dope.report.run import Run, known, plain, thinned
 from dope.report.scene import Scene, through_object
 from dope.report.style import CSS
 from dope.report.surface import surface
-from dope.report.svg import inline_curves
-from dope.report.words import ending, escaped, figures, number, percent, verdict
+from dope.report.svg import COLORS, inline_curves, inline_timeline
+from dope.report.timeline import COLORS as KIND_COLORS
+from dope.report.timeline import unit_of
+from dope.report.timesheet import KINDS, Timesheet
+from dope.report.words import bars_in_words, bytes_in_words, ending, escaped, figures, number, percent, verdict
 
 _LONGEST_IMAGE, _LONGEST_SLICES, _LONGEST_SURFACE = 1280, 1600, 760
 _ZOOM = 16
@@ -41,7 +47,7 @@ def page(run: Run) -> str:
     >>> text.startswith("<!DOCTYPE html>")
     True
     """
-    sections = [_head(run), _pictures(run), _convergence(run), _again(run)]
+    sections = [_head(run), _pictures(run), _convergence(run), _work(run), _again(run)]
     # The policy keeps a browser from fetching or running anything, whatever names and paths may hold.
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -181,7 +187,8 @@ def _convergence(run: Run) -> str:
     if not run.trace:
         return ""
     if len(run.trace) == 1:
-        body = '<p class="quiet">One round: the figures above are all there is to draw.</p>'
+        only = "pass" if in_passes(run.trace) else "round"
+        body = f'<p class="quiet">One {only}: the figures above are all there is to draw.</p>'
     else:
         body = _curves(run) + _rounds(run.trace)
     return f"<section><h2>Convergence</h2>{body}</section>\n"
@@ -197,30 +204,63 @@ def _curves(run: Run) -> str:
     return f'<div class="{shape}">' + "".join(f"<figure>{svg}</figure>" for svg in drawn) + "</div>"
 
 
-def _rounds(trace: Iterable[Step]) -> str:
-    """The trace as a table, folded away."""
-    steps = thinned(list(trace), _MOST_ROWS)
-    heads = "".join(
-        f"<th>{name}</th>"
-        for name in ("round", "seconds", "energy", "lower bound", "residual", "disagreeing", "sites proved")
+def _rounds(trace: Sequence[Step]) -> str:
+    """The trace as a table, folded away; of what nobody measured there is no column."""
+    steps = thinned(trace, _MOST_ROWS)
+    passes = in_passes(steps)
+    few_digits, digits = partial(number, digits=4), partial(number, digits=10)
+    columns = {
+        "pass" if passes else "round": numbers(steps),
+        "seconds": [few_digits(step.seconds) for step in steps],
+        "energy": [_cell(step.energy, digits) for step in steps],
+        "lower bound": [_cell(step.lower_bound, digits) for step in steps],
+        "residual": [_cell(step.residual, few_digits) for step in steps],
+        "open sites" if passes else "disagreeing": [f"{step.disagreeing:,}" for step in steps],
+        "sites proved": [_cell(step.proved, percent) for step in steps],
+    }
+    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    heads = "".join(f"<th>{name}</th>" for name in shown)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in cells) + "</tr>"
+        for cells in zip(*shown.values(), strict=True)
     )
-    rows = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in _cells(step)) + "</tr>" for step in steps)
     return (
-        f'<details class="card" style="margin-top:.9rem"><summary>Round by round</summary>'
-        f'<table class="rounds"><tbody><tr>{heads}</tr>{rows}</tbody></table></details>'
+        f'<details class="card" style="margin-top:.9rem"><summary>{"Pass by pass" if passes else "Round by round"}'
+        f'</summary><table class="rounds"><tbody><tr>{heads}</tr>{rows}</tbody></table></details>'
     )
 
 
-def _cells(step: Step) -> list[str]:
-    return [
-        str(step.round),
-        number(step.seconds, 4),
-        number(step.energy, 10),
-        "" if step.lower_bound is None else number(step.lower_bound, 10),
-        "" if step.residual is None else number(step.residual, 4),
-        f"{step.disagreeing:,}",
-        "" if step.proved is None else percent(step.proved),
+def _cell(value: float | None, words: Callable[[float], str]) -> str:
+    return "" if value is None or math.isnan(value) else words(value)
+
+
+def _work(run: Run) -> str:
+    """Who worked when, where the steps tell."""
+    sheet = Timesheet.of(run.trace)
+    if sheet is None:
+        return ""
+    try:
+        drawn = f'<div class="timeline">{inline_timeline(sheet)}</div>'
+        seen = f" {escaped(bars_in_words(sheet))}"
+    except MissingExtraError as error:
+        drawn, seen = f'<p class="quiet">The picture was not drawn: {escaped(str(error))}</p>', ""
+    caption = f"{_shares(sheet)}{seen} {escaped(bytes_in_words(sheet))}"
+    return f"<section><h2>Who worked when</h2><figure>{drawn}<figcaption>{caption}</figcaption></figure></section>\n"
+
+
+def _shares(sheet: Timesheet) -> str:
+    """What the workers' time went into, with the colours of the picture."""
+    colors = {kind: COLORS[color] for kind, color in zip(KINDS, KIND_COLORS, strict=True)}
+    parts = [
+        (f'<span class="key" style="background:{colors[kind]}"></span>' if kind in colors else "")
+        + f"{kind} {percent(share)}"
+        for kind, share in sheet.shares.items()
+        if kind != "other work" or share >= 0.001
     ]
+    workers, (unit, second) = len(sheet.workers), unit_of(sheet)
+    time = f"{number(sheet.seconds / second, 3)} {unit}"
+    whose = f"one worker, {time}" if workers == 1 else f"{workers:,} workers, {time} each"
+    return f"The time of {whose}: {', '.join(parts)}."
 
 
 def _again(run: Run) -> str:
@@ -228,7 +268,7 @@ def _again(run: Run) -> str:
     command = ""
     if run.command is not None:
         command = f'<div class="card"><h3>Command</h3><pre>{escaped(run.command)}</pre></div>'
-    more = {name.replace("_", " "): value for name, value in run.summary.items() if name not in _IN_TILES}
+    more = {name.replace("_", " "): value for name, value in known(run.summary).items() if name not in _IN_TILES}
     tables = "".join(
         f'<div class="card"><h3>{title}</h3>{_table(rows)}</div>'
         for title, rows in (("Settings", run.settings), ("Result", more), ("Versions", run.versions))

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from dope.arrays import Labels
 from dope.errors import InputError
-from dope.protocols import Step
+from dope.protocols import Step, Tasks
 from dope.report.scene import checked_spacing
+from dope.report.timesheet import in_short
 
 _LONGEST_TEXT = 2000  # characters of a setting that is some object
 _MOST_NUMBERS = 64  # of an array that is written out
@@ -82,7 +83,7 @@ class Run:
             "shape": list(self.labels.shape),
             "spacing": plain(self.spacing),
             "foreground": float(self.labels.mean()) if self.labels.size else None,
-            "summary": plain(self.summary),
+            "summary": plain(known(self.summary)),
             "settings": plain(self.settings),
             "versions": plain(self.versions),
             "command": self.command,
@@ -121,10 +122,24 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
 
 
+def known(values: Mapping[str, object]) -> dict[str, object]:
+    """The values, with None for those that are not a number: nobody computed them."""
+    return {name: None if _is_nan(value) else value for name, value in values.items()}
+
+
 def _plain_step(step: Step) -> dict[str, object]:
     """What is known of a step."""
     names = [entry.name for entry in dataclasses.fields(step) if entry.name not in _NOT_WRITTEN]
-    return {name: plain(value) for name in names if (value := getattr(step, name)) is not None}
+    values = known({name: getattr(step, name) for name in names})
+    return {
+        name: in_short(value) if isinstance(value, Tasks) else plain(value)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def _shape(array: NDArray[Any] | None) -> tuple[int, ...] | None:

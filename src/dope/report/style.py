@@ -32,6 +32,7 @@ p { margin: .3rem 0; }
 figure { margin: 0; padding: .7rem; break-inside: avoid; }
 figure img, figure svg { display: block; width: 100%; height: auto; border-radius: 5px; }
 figure svg * { stroke-linejoin: round; }
+.timeline { overflow-x: auto; } .timeline svg { min-width: 620px; }
 figure img { background: #10121a; max-height: 80vh; object-fit: contain; }
 figcaption { font-size: .85rem; color: var(--quiet); padding-top: .5rem; }
 .key { display: inline-block; width: .7em; height: .7em; border-radius: 2px; margin: 0 .15em 0 .5em; }

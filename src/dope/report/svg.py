@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from dope.protocols import Step
 from dope.report.curves import BLUE, GREEN, GREY, GRID, INK, ORANGE, Panel, draw, new_figure, panels_of
+from dope.report.timeline import inches, timeline
+from dope.report.timesheet import Timesheet
 
 # Colours of the drawing, and the names under which a page sets its own.
 COLORS = {
@@ -29,11 +31,22 @@ def inline_curves(steps: Sequence[Step]) -> list[str]:
     MissingExtraError
         matplotlib is not installed.
     """
-    return [_element(panel, f"curve{k}-") for k, panel in enumerate(panels_of(steps))]
+    return [_element(panel, f"curve{k}-", (4.6, 3.1)) for k, panel in enumerate(panels_of(steps))]
 
 
-def _element(panel: Panel, prefix: str) -> str:
-    figure = new_figure((4.6, 3.1))
+def inline_timeline(sheet: Timesheet) -> str:
+    """One `<svg>` element that shows who worked when.
+
+    Raises
+    ------
+    MissingExtraError
+        matplotlib is not installed.
+    """
+    return _element(timeline(sheet), "timeline-", inches(sheet))
+
+
+def _element(panel: Panel, prefix: str, size: tuple[float, float]) -> str:
+    figure = new_figure(size)
     import matplotlib as mpl
 
     figure.patch.set_visible(False)
@@ -55,9 +68,25 @@ def _fitted(text: str, prefix: str, label: str) -> str:
     box = re.search(r'viewBox="[^"]*"', text)
     opening = f'<svg {box.group() if box else ""} role="img" aria-label="{html.escape(label)}">'
     text = opening + text[text.index(">") + 1 :]
+    text = re.sub(r'\bd="([^"]*)"', _shorter, text)
     text = re.sub(r'\bid="', f'id="{prefix}', text)
     text = re.sub(r'(url\(|href=")#', rf"\g<1>#{prefix}", text)
     text = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", text)
     for color, name in COLORS.items():
         text = text.replace(color, name)
     return text.strip()
+
+
+def _shorter(path: re.Match[str]) -> str:
+    """A path to a hundredth of a point, which nobody sees; along the axes with one number instead of two."""
+    parts, at = [], ["", ""]
+    for command, numbers in re.findall(r"([A-Za-z])([^A-Za-z]*)", path.group(1)):
+        short = [f"{float(number):.2f}".rstrip("0").rstrip(".") for number in numbers.split()]
+        if command == "L" and short[0] == at[0]:
+            parts.append(f"V{short[1]}")
+        elif command == "L" and short[1] == at[1]:
+            parts.append(f"H{short[0]}")
+        else:
+            parts.append(command + " ".join(short))
+        at = short[-2:] or ["", ""]
+    return f'd="{"".join(parts)}"'

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dope.errors import InputError
+from dope.protocols import Step
+from dope.report.passes import ends_with_finish, in_passes
 from dope.report.run import Run
+from dope.report.timeline import column_seconds, in_columns, workers_in_a_row
+from dope.report.timesheet import Pass, Timesheet
 
 _NEGLIGIBLE = 1e-6  # of the energy: rounding that nobody would see
+_MOST_PASSES = 10  # that are told one by one
 
 
 @dataclass(frozen=True)
@@ -50,12 +56,21 @@ def ending(run: Run) -> str:
         "stalled": "ended when nothing moved any more",
         "round limit": "ended at the limit of rounds",
         "cancelled": "was cancelled before its end",
+        "undecided": _undecided(run),
     }
     stopped = run.summary.get("stopped")
     parts = [" × ".join(f"{side:,}" for side in run.labels.shape) + " sites"]
     if stopped is not None:
         parts.append(f"the run {words.get(str(stopped), f'ended: {stopped}')}")
     return ", ".join(parts) + "."
+
+
+def _undecided(run: Run) -> str:
+    left = run.trace[-1].disagreeing if in_passes(run.trace) else 0
+    sites = f"{left:,} site{'' if left == 1 else 's'}" if left else "some sites"
+    words = f"ended with {sites} that could not be proved in the memory allowed"
+    gap = _number(run, "gap")
+    return words if not gap else f"{words}: the gap says how far the labels can be from the minimum"
 
 
 def figures(run: Run) -> list[Figure]:
@@ -67,14 +82,53 @@ def figures(run: Run) -> list[Figure]:
         None if energy is None else Figure("energy", number(energy)),
         None if bound is None else Figure("lower bound", number(bound)),
         None if gap is None else Figure("gap", number(gap, 4), "" if share is None else percent(share)),
-        None if proved is None else Figure("sites proved", percent(proved)),
+        None if proved is None else Figure("sites proved", percent(proved), _left_open(run)),
         Figure("foreground", percent(float(run.labels.mean()))) if run.labels.size else None,
         Figure("blocks", f"{len(run.blocks):,}") if run.blocks else None,
-        Figure("rounds", f"{len(run.trace):,}") if run.trace else None,
+        _how_many(run.trace) if run.trace else None,
         None if seconds is None else Figure("seconds", number(seconds, 3)),
         None if peak is None else Figure("peak memory", in_bytes(peak)),
     ]
     return [figure for figure in known if figure is not None]
+
+
+def _left_open(run: Run) -> str:
+    left = run.trace[-1].disagreeing if in_passes(run.trace) else 0
+    return f"{left:,} open" if left else ""
+
+
+def _how_many(trace: Sequence[Step]) -> Figure:
+    if not in_passes(trace):
+        return Figure("rounds", f"{len(trace):,}")
+    finish = ends_with_finish(trace)
+    return Figure("passes", f"{len(trace) - finish:,}", "and the finish" if finish else "")
+
+
+def bars_in_words(sheet: Timesheet) -> str:
+    """What the picture of a timesheet shows."""
+    tasks = f"{len(sheet.who):,} task{'' if len(sheet.who) == 1 else 's'}"
+    if not in_columns(sheet):
+        return f"{tasks}, a bar each."
+    together = workers_in_a_row(sheet)
+    who = "a worker" if together == 1 else f"{together} workers"
+    return f"{tasks}; a column is {number(column_seconds(sheet), 2)} seconds of {who}, filled as far as they worked."
+
+
+def bytes_in_words(sheet: Timesheet) -> str:
+    """How many bytes went out to blocks and came back, pass by pass; of many passes on the average."""
+    if len(sheet.passes) <= _MOST_PASSES:
+        return "Bytes out and back: " + "; ".join(f"{one.name} {_out_and_back(one)}" for one in sheet.passes) + "."
+    many = len(sheet.passes)
+    out, back = sum(one.bytes_sent for one in sheet.passes), sum(one.bytes_received for one in sheet.passes)
+    most = max(sheet.passes, key=lambda one: one.bytes_sent + one.bytes_received)
+    return (
+        f"Bytes out and back: {in_bytes(out)} and {in_bytes(back)} in {many:,} passes, {in_bytes(out / many)} and "
+        f"{in_bytes(back / many)} each on the average; most in {most.name}, {_out_and_back(most)}."
+    )
+
+
+def _out_and_back(one: Pass) -> str:
+    return f"{in_bytes(one.bytes_sent)} and {in_bytes(one.bytes_received)}"
 
 
 def escaped(text: str) -> str:

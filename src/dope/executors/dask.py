@@ -1,0 +1,326 @@
+"""Blocks on a Dask cluster, and the way there: all that is said to Dask is said here.
+
+A task holds the version of dope, the numbers of some blocks, their messages and, for a worker that has them not, how
+to open them. Nothing else is remembered: blocks that a worker keeps open only save time, so a task can be sent again,
+elsewhere, and gives the same bits. `dask_crew` says who is sent what, and `dask_worker` what is done with it there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import math
+import multiprocessing
+import pickle
+import socket
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from concurrent import futures
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from dope.errors import DopeError, InputError
+from dope.executors.dask_crew import DaskCrew
+from dope.executors.dask_worker import forget, text_of
+from dope.extras import require_extra
+from dope.protocols import Recipe
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_SECONDS = 5.0
+# For workers to be told that a crew has left them. Who does not hear it forgets in his own time.
+GOODBYE_SECONDS = 2.0
+# Dask warns of larger tasks; a block may well be one.
+LARGE_TASK = 1_000_000
+# Ctrl-C at the terminal reaches all processes there: workers leave it to the one that was asked to stop.
+DEAF_TO_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+
+
+@dataclass(frozen=True)
+class Dask:
+    """Runs blocks on a Dask cluster; replies are, bit for bit, those of `Serial`.
+
+    Attributes
+    ----------
+    client_or_address : a `distributed.Client`, the address of a scheduler ("tls://host:port" or "tcp://host:port"), or
+        "local:4" for four processes on this machine, started when first needed, and kept until `close()`, the end of
+        the `with` block, or the end of this process.
+    patience : seconds. A worker that is silent for so long is taken to hang, and its blocks are sent elsewhere too;
+        for so long a lost scheduler, or one without workers, is waited for. By default 300, or 10 times the slowest
+        task where that is more.
+
+    Blocks of `Exact()` share memory and cannot be sent; `Bracketing()`, the default then, finds the same labels.
+    """
+
+    client_or_address: Client | str
+    patience: float | None = field(default=None, kw_only=True)
+    _link: Link = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        patience: object = self.patience
+        if patience is not None and not (isinstance(patience, (int, float)) and 0 < patience < math.inf):
+            raise InputError(f"Dask: patience is {patience!r}; expected seconds, more than 0, or None.")
+        object.__setattr__(self, "_link", _link_to(self.client_or_address))
+        _warn_of_open_doors(self._link.address)
+
+    @property
+    def workers(self) -> int:
+        """Threads of the cluster, as many as there are now, and at least 1."""
+        return self._link.threads()
+
+    @property
+    def elsewhere(self) -> bool:
+        return True
+
+    def gather(self, recipes: Sequence[Recipe]) -> DaskCrew:
+        self._link.open()  # now, so that a wrong address is told at once
+        return DaskCrew(self._link, recipes, self.patience)
+
+    def close(self) -> None:
+        """Leave the scheduler, and stop the processes of "local:4". What is asked later starts them again."""
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _link_to(client_or_address: Client | str) -> Link:
+    if not isinstance(client_or_address, str):
+        return _link_of(client_or_address)
+    address = client_or_address
+    kind, _, number = address.partition(":")
+    if kind != "local":
+        _host_and_port(address)
+        return Link(address)
+    if not number.isascii() or not number.isdigit() or int(number) < 1:
+        raise InputError(f"Dask: {address!r} names no number of processes; expected one or more, as in 'local:4'.")
+    return Link(address, local=int(number))
+
+
+def _link_of(client: Any) -> Link:
+    if not isinstance(client, _distributed().Client):
+        raise InputError(
+            f"Dask: got a {type(client).__name__}; expected a distributed.Client (of a cluster: cluster.get_client()), "
+            "an address such as 'tcp://127.0.0.1:8786', or 'local:4'."
+        )
+    if client.asynchronous:
+        raise InputError("Dask: the client belongs to an event loop; expected a Client without asynchronous=True.")
+    if client.status != "running":
+        raise InputError(f"Dask: the client is {client.status}; expected one that is connected to its scheduler.")
+    return Link(client.scheduler.address, client=client)
+
+
+def _distributed() -> Any:
+    require_extra("dask", "dope.Dask")
+    import distributed
+
+    return distributed
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(address)
+        if parts.scheme in ("tcp", "tls") and parts.hostname and parts.port:
+            return parts.hostname, parts.port
+    raise InputError(
+        f"Dask: {address!r} is no address of a scheduler; expected 'tls://host:port', 'tcp://host:port' or 'local:4', "
+        "or else a distributed.Client."
+    )
+
+
+def _warn_of_open_doors(address: str) -> None:
+    if not address.startswith("tcp://") or _is_loopback(_host_and_port(address)[0]):
+        return
+    warnings.warn(
+        f"{address} is plain TCP to another machine: Dask runs whatever reaches its port, and nothing is encrypted. "
+        "Use TLS (tls://, https://distributed.dask.org/en/stable/tls.html), or an SSH tunnel to 127.0.0.1.",
+        stacklevel=4,  # where Dask(...) was called
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Link:
+    """The way to a scheduler: opened when first needed, and again where it was lost. No call waits for long."""
+
+    def __init__(self, address: str, *, local: int | None = None, client: Any = None) -> None:
+        self.address, self._local, self._given = address, local, client
+        self._client = client
+        self._opened: list[Any] = []  # what is ours to close, the last first
+        self._lock = threading.Lock()
+        weakref.finalize(self, _close_all, self._opened)
+
+    @property
+    def connected(self) -> bool:
+        return bool(self._client.status == "running")
+
+    def open(self) -> None:
+        """Connect, for the first time or after `close`; what was lost in between is the crew's to wait for."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._start_processes() if self._local else self._connect()
+
+    def reconnect(self) -> None:
+        """Try once to reach a scheduler that was lost, where Dask itself has given up, as it does after seconds."""
+        if self._client.status != "closed":
+            return
+        with contextlib.suppress(DopeError), self._lock:
+            _close_each(self._opened)
+            self._client = self._start_processes() if self._local else self._connect()
+
+    def _connect(self) -> Any:
+        security = self._given.security if self._given is not None else None
+        try:
+            # First by hand: a Client goes on trying where there is nobody.
+            socket.create_connection(_host_and_port(self.address), CONNECT_SECONDS).close()
+            client = _new_client(self.address, security=security)
+        except (OSError, ImportError, ValueError, TypeError, RuntimeError) as error:
+            raise DopeError(
+                f"no Dask scheduler answers at {self.address} ({text_of(error)}). Check that it runs there (dask "
+                "scheduler), host and port, firewalls in between, and for tls:// the certificates."
+            ) from error
+        self._opened.append(client)
+        return client
+
+    def _start_processes(self) -> Any:
+        distributed = _distributed()
+        guard = "In a script, put what it does under: if __name__ == '__main__':"
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise DopeError(f"Dask({self.address!r}) starts processes, and each of them has run to here. {guard}")
+        try:
+            cluster = distributed.LocalCluster(
+                n_workers=self._local,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                # There is no page to look at, but Dask opens a port for one all the same: any that is free.
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+                preload=[DEAF_TO_INTERRUPTS],
+                silence_logs=logging.ERROR,
+            )
+        except Exception as error:
+            raise DopeError(
+                f"Dask({self.address!r}): the processes could not be started ({text_of(error)}). {guard}"
+            ) from error
+        self._opened.append(cluster)
+        self._opened.append(_new_client(cluster))
+        return self._opened[-1]
+
+    def threads(self) -> int:
+        if self._local:
+            return self._local
+        self.open()
+        try:
+            workers = self.look().result(CONNECT_SECONDS)
+        except Exception as error:
+            raise DopeError(f"the Dask scheduler at {self.address} does not answer ({text_of(error)}).") from error
+        threads: int = sum(known["nthreads"] for known in workers.values())
+        return max(1, threads)
+
+    def look(self) -> futures.Future[dict[str, Any]]:
+        """Who is there: what the scheduler knows of each worker, by address."""
+        client = self._client
+        return asyncio.run_coroutine_threadsafe(_workers(client), client.loop.asyncio_loop)
+
+    def submit(self, task: bytes, *, name: str, worker: str, deliver: Callable[[Any], object]) -> Any:
+        """Send a task to a worker; its answer, or error, is delivered from another thread. None if nobody is there."""
+        import dask
+
+        client = self._client
+        threshold = {"distributed.admin.large-graph-warning-threshold": 2 * len(task)}
+        try:
+            with dask.config.set(threshold) if len(task) > LARGE_TASK else contextlib.nullcontext():
+                future = client.submit(pickle.loads, task, key=name, workers=[worker], pure=False)
+            client.loop.add_callback(_deliver, future, deliver)
+        except Exception:
+            if client.status == "running":
+                raise
+            return None
+        return future
+
+    def say_goodbye(self, run: str, workers: Collection[str]) -> None:
+        """Tell workers, as far as they hear it soon, to stop and forget a run."""
+        client = self._client
+        with contextlib.suppress(Exception):
+            if client.status == "running":
+                told = asyncio.run_coroutine_threadsafe(_say_goodbye(client, run, workers), client.loop.asyncio_loop)
+                try:
+                    told.result(GOODBYE_SECONDS)
+                finally:
+                    told.cancel()
+
+    def close(self) -> None:
+        with self._lock:
+            self._client = self._given
+            _close_each(self._opened)
+
+
+def _new_client(where: Any, **settings: Any) -> Any:
+    """A client; one that fails to start is closed.
+
+    Left to the garbage collector, which may run in the thread that the next client is just starting, it would wait for
+    a lock that this next one holds until its thread has started.
+    """
+    kind = _distributed().Client
+    client = kind.__new__(kind)
+    try:
+        client.__init__(where, timeout=CONNECT_SECONDS, set_as_default=False, **settings)
+    except BaseException:
+        _close(client)
+        raise
+    return client
+
+
+async def _workers(client: Any) -> dict[str, Any]:
+    workers: dict[str, Any] = (await client.scheduler.identity())["workers"]
+    return workers
+
+
+async def _deliver(future: Any, deliver: Callable[[Any], object]) -> None:
+    """Fetch a result when it is there, in the thread of the client."""
+    try:
+        answer = await future
+    except Exception as error:  # the crew knows what to do about it
+        answer = error
+    deliver(answer)
+
+
+async def _say_goodbye(client: Any, run: str, workers: Collection[str]) -> None:
+    there = await _workers(client)
+    await client.run(forget, run, workers=[worker for worker in workers if worker in there], on_error="ignore")
+
+
+def _close_all(opened: list[Any]) -> None:
+    """Close what nobody refers to any more; not in a thread of Dask's own, which would wait for itself."""
+    if threading.current_thread() is threading.main_thread():
+        _close_each(opened)
+    elif opened:
+        threading.Thread(target=_close_each, args=(opened,), name="dope-close").start()
+
+
+def _close_each(opened: list[Any]) -> None:
+    """Clients before their cluster."""
+    while opened:
+        _close(opened.pop())
+
+
+def _close(thing: Any) -> None:
+    """Close a client or cluster, and stop its thread, which Dask forgets where a connection failed."""
+    with contextlib.suppress(Exception):
+        thing.close(timeout=CONNECT_SECONDS)
+    with contextlib.suppress(Exception):
+        thing._loop_runner.stop()

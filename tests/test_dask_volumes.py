@@ -1,0 +1,185 @@
+"""Volumes on a Dask cluster of real processes: the labels of `Exact()` to the bit, whoever dies on the way."""
+
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import dope
+from dope import Admm, Dask, Energy, InputError, LazyEnergy
+from test_bracketing import volume
+from test_dask_faults import Cluster, kill
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are stopped and killed by signals")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    cluster = Cluster()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A volume in files, its energy there, and its labels."""
+    folder = tmp_path_factory.mktemp("volume")
+    unary, image = volume((60, 64, 56), noise=1.2)
+    expected = dope.minimize(Energy.grid(unary, features=image, lam=0.7)).labels
+    np.save(folder / "unary.npy", unary)
+    np.save(folder / "image.npy", image)
+    arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("unary", "image")]
+    return LazyEnergy.grid(arrays[0], features=arrays[1], lam=0.7), expected
+
+
+def solved(energy, executor, **more):
+    return dope.minimize(energy, blocks=(4, 4, 4), executor=executor, **more)
+
+
+def test_files_and_arrays_in_memory(cluster, stored, tmp_path):
+    energy, expected = stored
+    cluster.bring_to(2)
+    with Dask(cluster.address, patience=30.0) as executor:
+        out = np.lib.format.open_memmap(tmp_path / "out.npy", mode="w+", dtype=np.bool_, shape=energy.shape)
+        result = solved(energy, executor, out=out)
+        assert result.exact
+        assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
+        tasks = result.trace[0].tasks
+        assert tasks is not None and tasks.statistics is not None
+        assert len({worker for _, worker, *_ in tasks.done}) == 2
+
+        unary, image = volume((60, 64, 56), noise=1.2)
+        held = Energy.grid(unary, features=image, lam=0.7)
+        result = solved(held, executor)
+        assert result.exact
+        assert np.array_equal(result.labels, expected)
+
+
+def test_other_methods_say_what_they_need(cluster):
+    cluster.bring_to(2)
+    unary, image = volume((20, 20))
+    energy = Energy.grid(unary, features=image, lam=0.7)
+    with Dask(cluster.address) as executor:
+        with pytest.raises(InputError, match="use Bracketing"):
+            dope.minimize(energy, method=dope.Exact(), executor=executor, blocks=4)
+        found = dope.minimize(energy, method=Admm(rounds=2), executor=executor, blocks=4)
+    assert np.array_equal(found.labels, dope.minimize(energy, method=Admm(rounds=2, bound=0), blocks=4).labels)
+
+
+def test_a_file_that_workers_cannot_see_is_named(cluster, tmp_path):
+    cluster.bring_to(1)
+    np.save(tmp_path / "unary.npy", np.ones((8, 8)))
+    energy = LazyEnergy.grid(np.load(tmp_path / "unary.npy", mmap_mode="r"))
+    (tmp_path / "unary.npy").unlink()
+    with Dask(cluster.address) as executor, pytest.raises(InputError, match="file system that all workers share"):
+        dope.minimize(energy, executor=executor, blocks=4)
+
+
+def test_workers_that_die_in_every_pass_are_not_missed(cluster, stored):
+    energy, expected = stored
+    cluster.bring_to(2)
+    done = 0
+
+    def kill_one(_):
+        nonlocal done
+        kill(cluster.workers.pop(0))
+        cluster.start_worker()
+        done += 1
+
+    with Dask(cluster.address, patience=30.0) as executor:
+        result = solved(energy, executor, watch=kill_one)
+    assert done > 2
+    assert result.exact
+    assert np.array_equal(result.labels, expected)
+
+
+@pytest.mark.parametrize("how", ["both at once", "one hangs", "scheduler"])
+def test_faults_in_the_middle_of_a_pass(cluster, stored, how):
+    energy, expected = stored
+    cluster.bring_to(2)
+    hanging = []
+
+    def strike():
+        if how == "both at once":
+            kill(*cluster.workers)
+            cluster.start_worker()
+        elif how == "one hangs":
+            hanging.append(cluster.workers[0])
+            hanging[0].send_signal(signal.SIGSTOP)
+        else:
+            cluster.kill_scheduler()
+            cluster.start_scheduler()
+            cluster.workers = []
+            cluster.start_worker()
+
+    timer = threading.Timer(0.4, strike)
+    timer.start()
+    with Dask(cluster.address, patience=3.0 if how == "one hangs" else 40.0) as executor:
+        result = solved(energy, executor)
+    timer.join()
+    for worker in hanging:
+        worker.send_signal(signal.SIGCONT)
+        kill(worker)
+    assert result.exact
+    assert np.array_equal(result.labels, expected)
+
+
+# dask-jobqueue leaves the processes of its local jobs to the garbage collector.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_cluster_of_jobs(stored):
+    jobqueue = pytest.importorskip("dask_jobqueue.local")
+    energy, expected = stored
+    loopback = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with jobqueue.LocalCluster(cores=1, memory="1GB", scheduler_options=loopback) as jobs:
+        jobs.scale(jobs=2)
+        with distributed.Client(jobs, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+            result = solved(energy, Dask(client))
+    assert np.array_equal(result.labels, expected)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(20))
+def test_random_schedules_of_kills(cluster, stored, tmp_path, seed):
+    """Kills, stops and late workers at random moments; some runs are broken off and resumed."""
+    energy, expected = stored
+    rng = np.random.default_rng(seed)
+    cluster.bring_to(3)
+    over, stopped = threading.Event(), []
+
+    def strike():
+        while not over.wait(float(rng.exponential(0.8))):
+            alive = [worker for worker in cluster.workers if worker.poll() is None and worker not in stopped]
+            fate = rng.random()
+            if fate < 0.5 and alive:
+                killed = alive[: int(rng.integers(1, len(alive) + 1))]
+                kill(*killed)
+                for _ in killed:
+                    cluster.start_worker()
+            elif fate < 0.65 and len(alive) > 1:
+                stopped.append(alive[0])
+                alive[0].send_signal(signal.SIGSTOP)
+            else:
+                cluster.start_worker()
+            if time.monotonic() - begun > 15:
+                return  # enough: let it end
+
+    begun = time.monotonic()
+    thread = threading.Thread(target=strike)
+    thread.start()
+    try:
+        with Dask(cluster.address, patience=20.0) as executor:
+            result = solved(energy, executor, checkpoint=tmp_path / "kept")
+            again = solved(energy, executor, resume=tmp_path / "kept")
+    finally:
+        over.set()
+        thread.join()
+        for worker in stopped:
+            worker.send_signal(signal.SIGCONT)
+        kill(*cluster.workers)
+    assert np.array_equal(result.labels, expected)
+    assert np.array_equal(again.labels, expected)
