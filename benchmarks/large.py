@@ -160,6 +160,9 @@ def run(settings: dict[str, Any]) -> None:
     out = np.lib.format.open_memmap(target, mode="w+", dtype=np.bool_, shape=image.shape)
     executor = dope.Dask(settings["dask"]) if settings["dask"] else dope.Threads(settings["workers"])
     begun = time.perf_counter()
+    with executor.gather([]):  # processes are started when they are first needed
+        started = time.perf_counter() - begun
+    begun = time.perf_counter()
     steps: list[Any] = []
     try:
         result = dope.segment(
@@ -191,6 +194,7 @@ def run(settings: dict[str, Any]) -> None:
                 "workers": settings["workers"],
                 "dask": settings["dask"],
                 "seconds": round(seconds, 2),
+                "seconds_to_start": round(started, 2),
                 "energy": result.energy,
                 "lower_bound": result.lower_bound,
                 "gap_percent": 100 * (result.energy - (result.lower_bound or 0)) / abs(result.energy),

@@ -172,7 +172,7 @@ def test_random_schedules_of_kills(cluster, stored, tmp_path, seed):
     thread = threading.Thread(target=strike)
     thread.start()
     try:
-        with Dask(cluster.address, patience=20.0) as executor:
+        with Dask(cluster.address, patience=60.0) as executor:
             result = solved(energy, executor, checkpoint=tmp_path / "kept")
             again = solved(energy, executor, resume=tmp_path / "kept")
     finally:
