@@ -24,7 +24,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -236,7 +236,7 @@ def _solved(energy: dope.Energy, solver: dope.BlockSolver, blocks: int, overlap:
     begun, worked = time.perf_counter(), time.process_time()
     if blocks == 1:
         with executor.gather([WholeRecipe(energy, solver)]) as crew:
-            (labels,) = crew.ask([None])
+            (labels,) = crew.ask([WHOLE])
         rounds, stopped = 1, WHOLE
     else:
         result = dope.minimize(energy, blocks=blocks, overlap=overlap, solver=solver, executor=executor)
@@ -277,7 +277,9 @@ class WholeWorker:
     minimizer: dope.Minimizer
 
     def __call__(self, message: Any, /) -> Labels:
-        return self.minimizer.minimize(self.energy.unary, start=message).labels
+        """From the labels that it is sent, if it is sent some."""
+        start = message if isinstance(message, np.ndarray) else None
+        return self.minimizer.minimize(self.energy.unary, start=start).labels
 
 
 @dataclass(frozen=True)
@@ -299,6 +301,14 @@ class Timed:
     executor: Executor
     times: Times
 
+    @property
+    def workers(self) -> int:
+        return self.executor.workers
+
+    @property
+    def elsewhere(self) -> bool:
+        return self.executor.elsewhere
+
     def gather(self, recipes: Sequence[Recipe]) -> TimedCrew:
         return TimedCrew(self.executor.gather([TimedRecipe(recipe) for recipe in recipes]), self.times)
 
@@ -308,9 +318,12 @@ class TimedCrew:
         self._crew = crew
         self._times = times
 
-    def ask(self, messages: Sequence[Any]) -> list[Any]:
-        timed = self._crew.ask(messages)
+    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
+        timed = [(None, (0.0, 0.0)) if reply is None else reply for reply in self._crew.ask(messages)]
         self._times.asked.append([seconds for _, seconds in timed])
+        for k, (message, (reply, _)) in enumerate(zip(messages, timed, strict=True)):
+            if each is not None and message is not None:
+                each(k, reply)
         return [reply for reply, _ in timed]
 
     def __enter__(self) -> Self:

@@ -1,6 +1,7 @@
 """Bracketing: arrays read box by box, and the same labels as Exact() to the bit, whatever the blocks."""
 
 import json
+import os
 import pickle
 import shutil
 import signal
@@ -269,6 +270,75 @@ def test_a_run_that_was_broken_off_anywhere_goes_on_to_the_same_bit(tmp_path):
         result = dope.minimize(energy, resume=folder, **settings)
         assert result.exact
         assert np.array_equal(result.labels, expected.labels)
+
+
+@pytest.mark.parametrize(
+    "chunks", [{"chunks": (32, 32, 32)}, {"chunks": (7, 9, 11)}, {"chunks": (8,) * 3, "shards": (32,) * 3}]
+)
+def test_chunks_that_several_boxes_share_lose_nothing(tmp_path, chunks):
+    import zarr
+
+    unary, image = volume((32, 32, 32), noise=2.0)
+    expected = dope.minimize(Energy.grid(unary, features=image, lam=0.3)).labels
+    out = zarr.create_array(tmp_path / "out.zarr", shape=unary.shape, dtype="bool", **chunks)
+    energy = LazyEnergy.grid(unary, features=image, lam=0.3)
+    dope.minimize(energy, blocks=(3, 3, 3), out=out, executor=Threads(4))
+    assert np.array_equal(out[...], expected)
+
+
+def test_a_private_map_is_what_it_shows(tmp_path):
+    unary, image = volume((12, 12, 12))
+    np.save(tmp_path / "unary.npy", unary)
+    changed = np.load(tmp_path / "unary.npy", mmap_mode="c")
+    changed[:] = -changed
+    expected = dope.minimize(Energy.grid(-unary, features=image)).labels
+    assert np.array_equal(dope.minimize(LazyEnergy.grid(changed, features=image), blocks=8).labels, expected)
+
+
+def test_an_array_that_cannot_be_written_to_is_refused_before_anything_is_read():
+    out = np.zeros((8, 9), dtype=np.bool_)
+    out.flags.writeable = False
+    with pytest.raises(InputError, match="cannot be written"):
+        dope.minimize(LazyEnergy.grid(np.full((8, 9), np.nan)), out=out)
+
+
+def test_channels_of_an_xarray_image():
+    import xarray
+
+    unary, image = volume((12, 10, 8))
+    colored = xarray.DataArray(np.stack([image] * 3, axis=-1), dims=("z", "y", "x", "c"))
+    found = dope.segment(colored, unary=unary, executor=Serial(), memory="1GB", out=None, checkpoint=None)
+    boxes = dope.segment(colored, unary=unary, blocks=4, out=np.zeros(unary.shape, dtype=np.bool_))
+    assert found.labels.dims == ("z", "y", "x")
+    assert np.array_equal(np.asarray(found.labels), boxes.labels)
+
+
+def test_a_run_goes_on_with_other_memory_and_workers(tmp_path):
+    unary, image = volume((40, 40, 40), noise=1.2)
+    energy = LazyEnergy.grid(unary, features=image, lam=0.7)
+    first = dope.minimize(energy, memory="213MB", executor=Threads(2), checkpoint=tmp_path / "kept")
+    assert len(first.partition.blocks) > 1
+    again = dope.minimize(energy, memory="1GB", executor=Serial(), resume=tmp_path / "kept")
+    assert again.partition.cuts == first.partition.cuts
+    assert np.array_equal(again.labels, first.labels)
+
+
+def test_a_reply_of_another_block_or_none_at_all_is_computed_again(tmp_path):
+    unary, image = volume((16, 16, 16), noise=1.2)
+    energy = LazyEnergy.grid(unary, features=image, lam=0.7)
+    settings = {"blocks": (2, 2, 2), "executor": Serial()}
+    expected = dope.minimize(energy, checkpoint=tmp_path / "kept", **settings).labels
+    folder = tmp_path / "kept" / "pass-01"
+    (folder / "00001").write_bytes((folder / "00006").read_bytes())
+    (folder / "00002").unlink()
+    os.mkfifo(folder / "00002")
+    (folder / "00003").unlink()
+    (folder / "00003").symlink_to("/dev/zero")
+    (folder / "00004").write_bytes(b"[" * 100_000)
+    assert np.array_equal(dope.minimize(energy, resume=tmp_path / "kept", **settings).labels, expected)
+    (tmp_path / "kept" / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="no checkpoint to resume"):
+        dope.minimize(energy, resume=tmp_path / "kept", **settings)
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):

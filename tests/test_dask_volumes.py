@@ -97,7 +97,7 @@ def test_workers_that_die_in_every_pass_are_not_missed(cluster, stored):
     assert np.array_equal(result.labels, expected)
 
 
-@pytest.mark.parametrize("how", ["both at once", "one hangs", "scheduler"])
+@pytest.mark.parametrize("how", ["both at once", pytest.param("one hangs", marks=pytest.mark.slow), "scheduler"])
 def test_faults_in_the_middle_of_a_pass(cluster, stored, how):
     energy, expected = stored
     cluster.bring_to(2)

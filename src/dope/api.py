@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from dope.lazy import LazyEnergy, MappedTarget
 from dope.memory import as_bytes, available_bytes
 from dope.methods import Admm, Bracketing, Exact
 from dope.methods.box_size import fitting_partition
+from dope.methods.checkpoint import cuts_of
 from dope.pairs import GraphPairs, GridPairs, Pairs
 from dope.partition import Partition
 from dope.protocols import BlockSolver, Executor, FlowSolver, LazyProblem, Leave, Method, Problem, Start, Step
@@ -94,7 +96,7 @@ def minimize(
         The folder of a run that was broken off: goes on from there, with the same energy and settings.
     out : array, optional
         Where labels go instead of a new array: anything with `out[box] = labels`, such as a Zarr array, a mapped one,
-        or `dope.io.open_labels(path, shape)`. Blocks write it where they run.
+        or `dope.io.open_labels(path, shape)`. The last two are written by blocks where they run, others from here.
 
     Returns
     -------
@@ -149,7 +151,8 @@ def _goes_far(energy: Energy, executor: Executor | None) -> bool:
 def _bracketing(method: Method | None, memory: int | str | None, checkpoint: Any, resume: Any) -> Bracketing:
     if method is not None and not isinstance(method, Bracketing):
         raise InputError(
-            f"method is {method!r}; lazy energies, memory, checkpoint, resume and out need Bracketing(), or None."
+            f"method is {method!r}; arrays that are read box by box, memory, checkpoint, resume and out need "
+            f"Bracketing(), which is exact, or None."
         )
     if checkpoint is not None and resume is not None:
         raise InputError("checkpoint and resume are both given; a run that is resumed goes on in its own folder.")
@@ -165,9 +168,9 @@ def _budget(memory: int | str | None) -> int:
     if memory is None:
         return (available_bytes() or DEFAULT_MEMORY) // 2
     found: object = as_bytes(memory) if isinstance(memory, str) else memory
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+    if isinstance(found, bool) or not isinstance(found, (int, np.integer)) or found < 1:
         raise InputError(f"memory is {memory!r}; expected a number of bytes, or a size such as '8GB'.")
-    return found
+    return int(found)
 
 
 def _minimize_lazily(
@@ -182,8 +185,9 @@ def _minimize_lazily(
 ) -> Result:
     """Read, solve and forget: the straight line for arrays that stay where they are."""
     solver = solver or automatic_flow_solver(energy.pairs)
-    partition = lazy_partition(energy, blocks, solver=solver, executor=executor, memory=memory, out=out)
-    target = None if out is None else _target(out, energy.shape)
+    resume = method.checkpoint if method.resume else None
+    partition = lazy_partition(energy, blocks, solver=solver, executor=executor, memory=memory, out=out, resume=resume)
+    target = None if out is None else checked_target(out, energy.shape)
     problem = LazyProblem(energy, partition, solver, executor, target)
     trace: list[Step] = []
     last: Step | None = None
@@ -191,12 +195,8 @@ def _minimize_lazily(
         trace.append(replace(step, labels=None))
         last = step
     assert last is not None and last.lower_bound is not None
-    labels = last.labels
-    if out is not None and target is None:  # an array in memory, which only this process has
-        assert labels is not None
-        out[...] = labels
     return Result(
-        labels=labels if out is None else out,  # type: ignore[arg-type]
+        labels=last.labels if out is None else out,  # type: ignore[arg-type]
         energy=last.energy,
         lower_bound=_lower_bound(last.energy, last.lower_bound, last.rounding_error),
         exact=last.exact,
@@ -217,14 +217,17 @@ def lazy_partition(
     executor: Executor,
     memory: int | str | None,
     out: Any = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> Partition:
-    """The blocks given, or such that as many as work at once fit into memory."""
+    """The blocks given, or those of the run that is resumed, or such that as many as work at once fit into memory."""
     if isinstance(blocks, Partition):
         if blocks.shape != energy.shape:
             raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
         return blocks
     if blocks is not None:
         return Partition.grid(energy.shape, blocks)
+    if resume is not None:
+        return Partition.at(energy.shape, cuts_of(Path(resume), energy.shape))
     stored = [getattr(out, "chunks", None), energy.features and energy.features.chunks, energy.unary.chunks]
     return fitting_partition(
         energy,
@@ -235,13 +238,15 @@ def lazy_partition(
     )
 
 
-def _target(out: Any, shape: tuple[int, ...]) -> Any:
-    """What blocks write to where they run; None for an array in memory, to which only this process can write."""
+def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
+    """Where labels are to be written; a mapped array in a form that any process can write to."""
     if not hasattr(out, "__setitem__") or tuple(getattr(out, "shape", ())) != shape:
         raise InputError(f"out is {type(out).__name__} of shape {getattr(out, 'shape', None)}; expected {shape}.")
-    if isinstance(out, np.memmap):
+    if isinstance(out, np.memmap) and out.mode != "c":
         return MappedTarget.of(out)
-    return None if isinstance(out, np.ndarray) else out
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise InputError("out is an array that cannot be written to; expected one that can, or None for a new one.")
+    return out
 
 
 def _start(energy: Energy, previous: Result | None) -> Start | None:

@@ -65,8 +65,10 @@ class Stored:
     @classmethod
     def of(cls, name: str, array: Any, *, channels: int | None = None) -> Stored:
         found = array if hasattr(array, "shape") and hasattr(array, "dtype") else np.asarray(array)
-        # A map pickles as what it maps: whoever gets it opens the file instead. Parts of maps do not know their place.
-        if isinstance(found, np.memmap) and isinstance(found.base, mmap.mmap) and found.filename is not None:
+        # A map pickles as what it maps: whoever gets it opens the file instead. Parts of maps do not know their place,
+        # and what was written to a private one ("c") is in no file.
+        shown = isinstance(found, np.memmap) and found.filename is not None and found.mode != "c"
+        if shown and isinstance(found.base, mmap.mmap):
             order = "C" if found.flags.c_contiguous else "F"
             found = _Mapped(str(found.filename), found.dtype, found.offset, found.shape, order)
         return cls(name, found, channels)
@@ -151,6 +153,7 @@ class _Mapped:
 class MappedTarget:
     """A mapped array that blocks write to, in whatever process they run."""
 
+    anywhere = True
     path: str
     dtype: np.dtype[Any]
     offset: int

@@ -45,15 +45,19 @@ class Cancel:
         self.asked = False
         self.rounds = 0
         self._before: Any = None
+        self._before_term: Any = None
 
     def __enter__(self) -> Self:
         self._before = signal.signal(signal.SIGINT, self._ask)
+        # What a batch system sends when the time is up: ends at once, but leaves nothing half-written behind.
+        self._before_term = signal.signal(signal.SIGTERM, signal.default_int_handler)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         signal.signal(signal.SIGINT, self._before)
+        signal.signal(signal.SIGTERM, self._before_term)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -116,6 +116,10 @@ class _CountedCrew:
 
         return self._crew.ask(messages, each=counted)
 
+    @property
+    def statistics(self) -> object | None:
+        return getattr(self._crew, "statistics", None)
+
     def __enter__(self) -> _CountedCrew:
         self._crew.__enter__()
         return self

@@ -283,7 +283,9 @@ def _in_boxes(job: Job, outputs: Outputs, budget: int | None) -> bool:
 @contextmanager
 def _scratch(mask: str) -> Iterator[Path]:
     """A folder beside the output, which workers of a cluster see if they see that."""
-    with tempfile.TemporaryDirectory(prefix=".dope-", dir=Path(mask).resolve().parent) as folder:
+    parents = Path(mask).resolve().parents
+    nearest = next(parent for parent in parents if parent.is_dir())
+    with tempfile.TemporaryDirectory(prefix=".dope-", dir=nearest) as folder:
         yield Path(folder)
 
 
@@ -409,7 +411,8 @@ def _rows(outcome: _Outcome, outputs: Outputs) -> dict[str, str]:
         "seconds": f"{outcome.seconds:.1f}",
         "peak memory": "-" if peak is None else as_text(peak),
     }
-    written = [name for name in (outputs.mask, outputs.overlay, outputs.report, outputs.json) if name is not None]
+    names = (outputs.mask, outputs.overlay, outputs.report, outputs.json, outputs.trace)
+    written = [name for name in names if name is not None]
     return {**rows, "written": ", ".join(written)}
 
 

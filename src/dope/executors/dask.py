@@ -277,8 +277,21 @@ def _new_client(where: Any, **settings: Any) -> Any:
     """
     kind = _distributed().Client
     client = kind.__new__(kind)
+    made: futures.Future[None] = futures.Future()
+
+    def make() -> None:
+        try:
+            client.__init__(where, timeout=CONNECT_SECONDS, set_as_default=False, **settings)
+            made.set_result(None)
+        except BaseException as error:
+            made.set_exception(error)
+
+    # By another thread, as a port where something else than a scheduler listens is waited for without end.
+    threading.Thread(target=make, name="dope-connect", daemon=True).start()
     try:
-        client.__init__(where, timeout=CONNECT_SECONDS, set_as_default=False, **settings)
+        made.result(3 * CONNECT_SECONDS)
+    except TimeoutError as error:
+        raise OSError("what listens there does not speak as a scheduler does") from error
     except BaseException:
         _close(client)
         raise

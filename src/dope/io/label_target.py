@@ -83,6 +83,8 @@ class LabelTarget:
         (Windows, some file systems) they must not be written by several processes at once. None: anything goes.
     """
 
+    anywhere = True  # boxes may be written in any process, several at once
+
     def __init__(self, path: Path, shape: Shape, draft: Draft) -> None:
         self.path = path
         self.shape = shape

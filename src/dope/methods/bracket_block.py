@@ -32,6 +32,9 @@ from dope.lazy import LazyEnergy
 from dope.methods.known import LABEL, OPEN, Codes, moved, packed, unpacked
 from dope.pairs import Box, native_features
 
+# A price beyond this decides its site alone, and the sum of its pairs beside it is an int64 still.
+MOST_UNITS = 2.0**50
+
 
 @dataclass
 class Work:
@@ -356,12 +359,13 @@ def _grown(where: Labels, reach: tuple[int, ...]) -> Labels:
 def _extracted(part: _Part, ask: Prove, shape: tuple[int, ...], work: Work) -> Extracted:
     """The integer energy on the open sites; whole pairs of them belong to the block where they begin."""
     scale, region, target = ask.fixed.scale, part.target.shape, part.target
-    unary = np.rint(part.energy.unary.astype(np.float64) * scale).astype(np.int64)
+    places = np.nonzero(target)
+    unary = np.zeros(region, dtype=np.int64)
+    unary[places] = np.rint(part.energy.unary[places].astype(np.float64) * scale).clip(-MOST_UNITS, MOST_UNITS)
     corner = [s.start for s in ask.region]
     weights = part.pairs.native()
     fitting = part.pairs.offsets[part.pairs.fits]
     firsts, seconds, capacities = [], [], []
-    places = np.nonzero(target)
     for m, offset in enumerate(fitting.tolist()):
         row = weights.weights(m)
         for sign in (1, -1):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ import numpy as np
 
 from dope import _core
 from dope.arrays import Sites
-from dope.errors import InputError
+from dope.errors import DopeError, InputError
 from dope.fixed_point import Costs, FixedPoint
 from dope.lazy import SMALL_INTEGERS, Facts, LazyEnergy
 from dope.methods.bracket_block import (
@@ -56,6 +56,8 @@ from dope.protocols import Executor, FlowSolver, LazyProblem, Leave, Problem, St
 WORTH_ANOTHER_PASS = 0.5
 # What the graph of the open sites takes, per site and per neighbour, while it is put together and solved.
 GRAPH_SITE_BYTES, GRAPH_PAIR_BYTES = 120, 100
+# That compressed codes of a few sites can take more than as they are.
+MORE_BYTES = 1 << 12
 # Open sites that are solved as one graph where nobody set a limit to memory.
 OPEN_SITES = 5_000_000
 
@@ -232,19 +234,32 @@ class _Run:
     def prove(self, number: int) -> None:
         """Pass `number`, from what was known before it; replies that are in files already are taken from there."""
         partition = self._partitions[(number - 1) % 2]
-        done = {} if self._checkpoint is None else self._checkpoint.load(number, len(partition.blocks))
-        kept = {k: _restored(header, blob) for k, (header, blob) in done.items()}
-        messages = self._messages(partition, Prove, without=kept)
-        fresh: list[Proved] = []
+        messages = self._messages(partition, Prove)
+        found: list[tuple[Box, Codes]] = []
+        for k, message in enumerate(messages if self._checkpoint is not None else ()):
+            codes = None if message is None else self._kept(number, k, message.mine)
+            if message is not None and codes is not None:
+                found.append((message.mine, codes))
+                messages[k] = None
 
         def take(k: int, reply: Proved) -> None:
             if self._checkpoint is not None:
-                self._checkpoint.save(number, k, _header(reply), reply.codes)
-            fresh.append(reply)
+                self._checkpoint.save(number, k, _text(reply.mine), reply.codes)
+            found.append((reply.mine, _codes(reply)))
 
         self._ask(partition, messages, take)
-        for reply in [*kept.values(), *fresh]:
-            self.known.write(reply.mine, _codes(reply))
+        for mine, codes in found:
+            self.known.write(mine, codes)
+
+    def _kept(self, number: int, k: int, mine: Box) -> Codes | None:
+        """What a block has found before, if it is in a file and whole."""
+        assert self._checkpoint is not None
+        sides = [s.stop - s.start for s in mine]
+        blob = self._checkpoint.load(number, k, _text(mine), most=2 * math.prod(sides) // 8 + MORE_BYTES)
+        try:
+            return None if blob is None else unpacked(blob, sides)
+        except DopeError:
+            return None
 
     def solve_rest(self) -> None:
         """What is left on the open sites as one graph, solved here."""
@@ -293,8 +308,13 @@ class _Run:
         """The energy of the labels, what bounds it, and the labels in their place."""
         target, partition = self._problem.target, self._partitions[0]
         around = [self._energy.pairs.around(_box(block.where)) for block in partition.blocks]
-        messages = [Finish(region, packed(self.known.read(region)), target) for region in around]
+        anywhere = getattr(target, "anywhere", False)
+        messages = [Finish(region, packed(self.known.read(region)), target if anywhere else None) for region in around]
         finished: list[Finished] = self._ask(partition, messages)
+        if target is not None and not anywhere:  # such as an array in memory, or chunks that several boxes share
+            for block in partition.blocks:
+                box = _box(block.where)
+                target[box] = (self.known.read(box) & LABEL) != 0
         value = math.fsum([self._energy.constant, *(one.energy for one in finished)])
         left_out = math.fsum(one.left_out for one in finished)
         step = self.step(number, 0.0)
@@ -310,13 +330,12 @@ class _Run:
             seconds=time.perf_counter() - begun,
         )
 
-    def _messages(self, partition: Partition, kind: type[Prove], without: Iterable[int] = ()) -> list[Prove | None]:
+    def _messages(self, partition: Partition, kind: type[Prove]) -> list[Prove | None]:
         """For every block with open sites, what it has to know of them and their neighbours."""
         messages: list[Prove | None] = []
-        skipped = set(without)
         untouched = self.known.open == math.prod(self._energy.shape)
-        for k, block in enumerate(partition.blocks):
-            mine = None if k in skipped else self.known.open_box(_box(block.where))
+        for block in partition.blocks:
+            mine = self.known.open_box(_box(block.where))
             if mine is None:
                 messages.append(None)
                 continue
@@ -364,13 +383,8 @@ def _costs(energy: LazyEnergy) -> Costs:
     return Costs(energy.pairs, facts.sites, places, facts.largest, total)
 
 
-def _header(reply: Proved) -> dict[str, Any]:
-    return {"mine": [[s.start, s.stop] for s in reply.mine], "open": reply.open}
-
-
-def _restored(header: dict[str, Any], blob: bytes) -> Proved:
-    mine = tuple(slice(int(low), int(high)) for low, high in header["mine"])
-    return Proved(mine, blob, int(header["open"]), Work(worker="checkpoint"))
+def _text(box: Box) -> str:
+    return ",".join(f"{s.start}:{s.stop}" for s in box)
 
 
 def _codes(reply: Proved) -> Codes:

@@ -134,12 +134,18 @@ def segment(
     if _in_boxes(image, known, kernel, channel_axis, memory, settings, kept):
         for name, value in (("margin", margin), ("model", model), ("rounds", rounds), ("connected", connected or None)):
             if value is not None:
-                raise InputError(f"{name} is given; it needs the whole image in memory. Leave it out, or allow more.")
+                raise InputError(
+                    f"{name} is given, which needs the whole image in the memory of this process; leave it out, or "
+                    f"checkpoint, resume, out and Dask, and allow enough memory."
+                )
         result = segmented_lazily(
             image, known, mask=mask, lam=checked_lam(lam), kernel=kernel, beta=beta, spacing=spacing,
             channel_axis=channel_axis, settings={**settings, **kept, "memory": memory},
         )  # fmt: skip
-        return result if out is not None else replace(result, labels=_with_coordinates(result.labels, image))
+        if out is not None:
+            return result
+        channels = Pixels.of(image, result.labels.shape, channel_axis).channels
+        return replace(result, labels=_with_coordinates(result.labels, image, channels))
     stated = Stated.of(
         image,
         scribbles=scribbles, probability=probability, unary=unary, rectangle=rectangle, lasso=lasso, mask=mask,

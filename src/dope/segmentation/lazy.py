@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.api import automatic_flow_solver, lazy_partition, minimize
+from dope.api import automatic_flow_solver, checked_target, lazy_partition, minimize
 from dope.arrays import FOREGROUND, Reals
 from dope.errors import InputError
 from dope.executors import Threads
@@ -124,7 +124,10 @@ def segmented_lazily(
         executor=executor,
         memory=settings.get("memory"),
         out=settings.get("out"),
+        resume=settings.get("resume"),
     )
+    if settings.get("out") is not None:
+        checked_target(settings["out"], shape)  # before everything is read
     energy = looked_at(energy, partition, executor)
     energy = energy.scaled(_automatic_lam(energy, known, kernel, spacing) if lam is None else lam)
     seeds = known.seeds(shape)
