@@ -235,21 +235,19 @@ class _Run:
         """Pass `number`, from what was known before it; replies that are in files already are taken from there."""
         partition = self._partitions[(number - 1) % 2]
         messages = self._messages(partition, Prove)
-        found: list[tuple[Box, Codes]] = []
         for k, message in enumerate(messages if self._checkpoint is not None else ()):
             codes = None if message is None else self._kept(number, k, message.mine)
             if message is not None and codes is not None:
-                found.append((message.mine, codes))
+                self.known.write(message.mine, codes)
                 messages[k] = None
 
         def take(k: int, reply: Proved) -> None:
             if self._checkpoint is not None:
                 self._checkpoint.save(number, k, _text(reply.mine), reply.codes)
-            found.append((reply.mine, _codes(reply)))
+            # While others work; what they were sent was packed before.
+            self.known.write(reply.mine, _codes(reply))
 
         self._ask(partition, messages, take)
-        for mine, codes in found:
-            self.known.write(mine, codes)
 
     def _kept(self, number: int, k: int, mine: Box) -> Codes | None:
         """What a block has found before, if it is in a file and whole."""
