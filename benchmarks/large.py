@@ -160,8 +160,10 @@ def run(settings: dict[str, Any]) -> None:
     out = np.lib.format.open_memmap(target, mode="w+", dtype=np.bool_, shape=image.shape)
     executor = dope.Dask(settings["dask"]) if settings["dask"] else dope.Threads(settings["workers"])
     begun = time.perf_counter()
-    with executor.gather([]):  # processes are started when they are first needed
-        started = time.perf_counter() - begun
+    # Processes are started, and import dope, when they are first needed.
+    corner = (slice(0, 32),) * 3
+    dope.segment(image[corner], probability=soft[corner], blocks=(2, 2, 2), executor=executor)
+    started = time.perf_counter() - begun
     begun = time.perf_counter()
     steps: list[Any] = []
     try:
