@@ -309,7 +309,7 @@ def test_channels_of_an_xarray_image():
     colored = xarray.DataArray(np.stack([image] * 3, axis=-1), dims=("z", "y", "x", "c"))
     found = dope.segment(colored, unary=unary, executor=Serial(), memory="1GB", out=None, checkpoint=None)
     boxes = dope.segment(colored, unary=unary, blocks=4, out=np.zeros(unary.shape, dtype=np.bool_))
-    assert found.labels.dims == ("z", "y", "x")
+    assert xarray.DataArray(found.labels).dims == ("z", "y", "x")
     assert np.array_equal(np.asarray(found.labels), boxes.labels)
 
 

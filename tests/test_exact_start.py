@@ -295,12 +295,12 @@ class FailingCrew(SerialCrew):
         super().__init__(recipes)
         self._left = n
 
-    def ask(self, messages):
+    def ask(self, messages, *, each=None):
         self._left -= 1
         if self._left < 0:
-            super().ask(messages[: len(messages) // 2])
+            super().ask(messages[: len(messages) // 2], each=each)
             raise FailedError
-        return super().ask(messages)
+        return super().ask(messages, each=each)
 
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
