@@ -103,7 +103,8 @@ std::optional<CapacityTable> CapacityTable::of(const GridWeights& weights, const
     const double top = std::min(one_channel ? std::sqrt(far) : far, *furthest) + 2.0;
     const double entries = top * static_cast<double>(factors.size());
     // A beta of -0.0 makes them infinitely few.
-    if (!(entries > 0.0 && entries <= std::min(kMostEntries, static_cast<double>(worth)))) return {};
+    if (!(entries > 0.0 && entries <= std::min(kMostEntries, static_cast<double>(worth))))
+        return {};
 
     CapacityTable table(weights, layout);
     table.top_ = static_cast<Number>(top);

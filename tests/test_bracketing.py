@@ -236,7 +236,7 @@ def test_what_is_known_is_read_as_it_was_written(seed):
     assert np.array_equal(known.read(whole), expected)
     assert known.open == np.count_nonzero(expected & OPEN)
     places = np.argwhere(expected & OPEN)
-    box = known.open_box(whole)
+    around = known.open_box(whole)
     found = None if box is None else [(s.start, s.stop) for s in box]
     assert found == (
         None
