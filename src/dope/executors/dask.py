@@ -12,7 +12,6 @@ import contextlib
 import ipaddress
 import logging
 import math
-import multiprocessing
 import pickle
 import socket
 import threading
@@ -197,6 +196,8 @@ class Link:
         return client
 
     def _start_processes(self) -> Any:
+        import multiprocessing
+
         distributed = _distributed()
         guard = "In a script, put what it does under: if __name__ == '__main__':"
         if getattr(multiprocessing.current_process(), "_inheriting", False):
