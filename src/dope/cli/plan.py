@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
 
 from dope.cli.exits import exit_codes
 from dope.cli.segment import plan_rows
-from dope.cli.tables import print_rows
+from dope.cli.tables import duration, print_rows
 from dope.errors import InputError
 from dope.memory import as_bytes, as_text
-from dope.planning import Plan
+from dope.planning import Costs, Forecast, LazyPlan, Plan
 
 
 def plan(
@@ -19,22 +20,96 @@ def plan(
     kernel: Annotated[int, typer.Option(help="Side of the neighbourhood, odd: 3, 5, 7, 9, ...")] = 3,
     workers: Annotated[int, typer.Option(help="How many work at once.")] = 1,
     memory: Annotated[
-        str | None, typer.Option(help="What each of them has, such as 16GB; blocks are made to fit.")
+        str | None,
+        typer.Option(help="What each of them has, such as 16GB: blocks that fit are read, solved and forgotten."),
     ] = None,
     blocks: Annotated[int | None, typer.Option(help="Number of blocks, instead.")] = None,
     pixel_bytes: Annotated[int, typer.Option(help="Bytes of a pixel, all channels together.")] = 1,
+    unary_bytes: Annotated[int, typer.Option(help="Bytes of a site's unary, or of its probability, in its file.")] = 4,
+    storage: Annotated[
+        str | None, typer.Option(help="Bytes per second that all workers together read, such as 10GB.")
+    ] = None,
+    costs: Annotated[
+        str | None, typer.Option(help="File of costs, measured by --measure on a node of the cluster, say.")
+    ] = None,
+    measure: Annotated[str | None, typer.Option(help="Measure costs here, and write them to this file.")] = None,
 ) -> None:
     """Say how a problem of this size would be cut up, and what that takes."""
     with exit_codes():
-        budget = None if memory is None else as_bytes(memory)
-        found = Plan.of(
-            shape_from(shape), kernel=kernel, pixel_bytes=pixel_bytes, blocks=blocks, workers=workers, memory=budget
+        sides = shape_from(shape)
+        measured = _costs(kernel, len(sides), costs, measure)
+        if memory is None:
+            if costs is not None or storage is not None:
+                raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")
+            found = Plan.of(sides, kernel=kernel, pixel_bytes=pixel_bytes, blocks=blocks, workers=workers)
+            print_rows(plan_rows(found))
+            return
+        lazy = LazyPlan.of(
+            sides,
+            memory=as_bytes(memory),
+            kernel=kernel,
+            pixel_bytes=pixel_bytes,
+            unary_bytes=unary_bytes,
+            blocks=blocks,
+            workers=workers,
         )
-        if budget is not None and found.block_bytes > budget:
-            raise InputError(
-                f"a block takes {as_text(found.block_bytes)}, and a worker has {as_text(budget)}; ask for more blocks."
-            )
-        print_rows(plan_rows(found))
+        rate = math.inf if storage is None else as_bytes(storage)
+        rounds = lazy.rounds(measured or Costs.measured(kernel, len(sides)), storage=rate)
+        print_rows(lazy_plan_rows(lazy, rounds))
+
+
+def _costs(kernel: int, dimensions: int, file: str | None, measure: str | None) -> Costs | None:
+    if file is not None and measure is not None:
+        raise InputError("--costs and --measure are both given; expected one of them.")
+    if file is not None:
+        return Costs.load(file)
+    if measure is None:
+        return None
+    measured = Costs.measured(kernel, dimensions)
+    measured.save(measure)
+    return measured
+
+
+def lazy_plan_rows(plan: LazyPlan, rounds: list[Forecast]) -> dict[str, str]:
+    total = sum(one.seconds for one in rounds)
+    coordinator = sum(one.coordinator for one in rounds)
+    busiest = max(rounds, key=lambda one: one.sent + one.received)
+    held = max(one.received for one in rounds) + max(one.sent for one in rounds)
+    read = sum(one.read_bytes for one in rounds)
+    rows = {
+        "sites": f"{plan.sites:,} ({_by(plan.shape)})",
+        "pairs": f"{plan.grid.number:,} ({plan.grid.degree} neighbours)",
+        "blocks": f"{plan.blocks:,} ({_by(plan.layout)}), each up to {_by(plan.block_shape)}",
+        "memory of a worker": as_text(plan.worker_bytes),
+        "memory of the coordinator": f"{as_text(held)} of messages and codes",
+        "read from storage": f"{as_text(read)} in {len(rounds)} rounds, {plan.halo - 1:.1%} of it twice, around blocks",
+        "bytes per round": f"up to {as_text(busiest.sent)} out and {as_text(busiest.received)} back ({busiest.name})",
+        "bytes in all rounds": as_text(sum(one.sent + one.received for one in rounds)),
+    }
+    for name in ("look", "pass", "rest", "finish"):
+        some = [one for one in rounds if one.name.startswith(name)]
+        words = {"pass": f"{len(some)} passes", "rest": "what is left"}
+        if some:
+            rows[f"time, {words.get(name, name)}"] = _time(some)
+    rows["time, estimated"] = f"about {duration(total)} with {plan.workers} workers"
+    rows["coordinator"] = f"at work {duration(coordinator)} of that{_most_workers(coordinator, rounds)}"
+    rows["with these blocks"] = f"dope.minimize(..., memory={plan.memory})"
+    return rows
+
+
+def _time(rounds: list[Forecast]) -> str:
+    total, waited = (sum(values) for values in zip(*((r.seconds, r.packing) for r in rounds), strict=True))
+    return duration(total) + (f", {duration(waited)} of it before messages are sent" if waited >= 1.0 else "")
+
+
+def _most_workers(coordinator: float, rounds: list[Forecast]) -> str:
+    """How many workers take as long as the coordinator."""
+    number = round(sum(one.work for one in rounds) / coordinator) if coordinator else 0
+    return f", as long as {number:,} workers: more of them gain little" if number else ""
+
+
+def _by(numbers: tuple[int, ...]) -> str:
+    return " x ".join(map(str, numbers))
 
 
 def shape_from(text: str) -> tuple[int, ...]:

@@ -1,0 +1,60 @@
+"""`dope plan` of problems that are read from files: what it says, and the files of costs."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dope.cli import app
+
+HUGE = ("--shape", "10000x10000x5000", "--workers", "100", "--memory", "16GB")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["plan", *arguments], env={"COLUMNS": "200"})
+
+
+@pytest.fixture(scope="module")
+def costs(tmp_path_factory):
+    file = tmp_path_factory.mktemp("costs") / "costs.json"
+    assert run("--shape", "50x50x50", "--measure", str(file)).exit_code == 0
+    return str(file)
+
+
+def test_a_problem_that_no_machine_holds_is_planned_within_seconds():
+    begun = time.perf_counter()
+    result = run(*HUGE)
+    assert result.exit_code == 0, result.output
+    assert time.perf_counter() - begun < 30  # a second or two on a machine with nothing else to do
+    for words in ("500,000,000,000", "(18 x 17 x 9)", "556 x 589 x 556", "memory of a worker", "read from storage",
+                  "bytes per round", "time, look", "passes", "time, finish", "100 workers", "coordinator"):  # fmt: skip
+        assert words in result.output
+
+
+def test_costs_of_a_file_give_the_same_plan_again(costs):
+    first, again = run(*HUGE, "--costs", costs), run(*HUGE, "--costs", costs)
+    assert first.exit_code == 0 and first.output == again.output
+    slower = Path(costs).with_suffix(".slower")
+    slower.write_text(json.dumps({**json.loads(Path(costs).read_text()), "store": 1e-3}))
+    assert "days" in run(*HUGE, "--costs", str(slower)).output
+
+
+def test_storage_that_all_share_takes_its_time(costs):
+    assert "days" in run(*HUGE, "--costs", costs, "--storage", "1MB").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("--costs", "COSTS"), "give --memory"), (("--storage", "1GB"), "give --memory"),
+     (("--memory", "1GB", "--costs", "COSTS", "--kernel", "5"), "6 neighbours"),
+     (("--memory", "1GB", "--costs", "nothing.json"), "cannot be read"),
+     (("--memory", "1GB", "--costs", "COSTS", "--measure", "x.json"), "both given"),
+     (("--memory", "250MB", "--blocks", "1", "--costs", "COSTS"), "ask for more blocks"),
+     (("--memory", "lots"), "not a size of memory")],
+)  # fmt: skip
+def test_what_cannot_be_planned_is_said(costs, arguments, words):
+    result = run("--shape", "400x400x400", *(costs if one == "COSTS" else one for one in arguments))
+    assert result.exit_code == 2
+    assert words in result.output
