@@ -278,7 +278,7 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
     stopped = "no round"
     for step in _read(steps, watch):
         if step.stopped != "cancelled":
-            trace.append(replace(step, labels=None, certificate=None, kept=None))
+            trace.append(replace(step, labels=None, certificate=None, kept=None, relaxed=None))
         if step.labels is not None and (best is None or step.energy < best.energy or step.exact):
             best = step
         if step.lower_bound is not None and (bounded is None or step.lower_bound >= _bound(bounded)):

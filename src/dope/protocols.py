@@ -227,6 +227,7 @@ class Step:
     kept : what the method would like to find again when it is started from this step; dropped from the trace.
     tasks : what blocks did.
     ones : how many labels are 1, where the labels themselves are elsewhere.
+    relaxed : sites where blocks meet, and the relaxed y there; elsewhere y is the labels. Dropped from the trace.
     stopped : why the method ends here, None while it goes on.
     """
 
@@ -252,6 +253,7 @@ class Step:
     kept: object | None = field(default=None, repr=False)
     tasks: Tasks | None = field(default=None, repr=False)
     ones: int | None = None
+    relaxed: tuple[Sites, Reals] | None = field(default=None, repr=False)
 
     @property
     def lagrangian(self) -> float | None:

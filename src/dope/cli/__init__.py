@@ -11,6 +11,7 @@ from dope.cli.compare import compare
 from dope.cli.demo import demo
 from dope.cli.info import info
 from dope.cli.minimize import minimize
+from dope.cli.paper import paper
 from dope.cli.plan import plan
 from dope.cli.segment import segment
 
@@ -20,7 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (segment, minimize, info, plan, compare, demo):
+for command in (segment, minimize, info, plan, compare, demo, paper):
     app.command()(command)
 
 

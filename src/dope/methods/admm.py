@@ -170,6 +170,7 @@ class Admm:
                 multipliers=step.multipliers,
                 penalty=step.penalty,
                 proved=_proved(solved) if number == 1 else None,
+                relaxed=(consensus.sites, consensus.y),
                 exact=len(solved) == 1 and solved[0].answer.exact,
                 rounding_error=math.fsum(one.answer.rounding_error for one in solved),
                 stopped=(reason := self._reason(step, number, number - best_round)),

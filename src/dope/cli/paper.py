@@ -1,0 +1,131 @@
+"""`dope paper`: the paper's experiments, run anew, and a page that shows them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from dope.cli.exits import exit_codes
+from dope.errors import InputError
+from dope.executors import Threads
+from dope.paper.ledger import Record
+from dope.paper.serial import SerialPeer
+from dope.paper.study import METHODS, Bench, Study, plane, volume
+
+
+class Experiment(StrEnum):
+    """What the paper reports on."""
+
+    PLANE = "2d"
+    VOLUME = "3d"
+    CURVATURE = "curvature"
+    ALL = "all"
+
+
+def paper(
+    experiment: Annotated[Experiment, typer.Argument(help="2d, 3d, curvature, or all of them.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for lines, tables, figures and the page.")
+    ] = Path("paper"),
+    quick: Annotated[bool, typer.Option("--quick", help="Small pictures and few kernels: minutes, not hours.")] = False,
+    serial: Annotated[
+        Path | None,
+        typer.Option(
+            help="Script that runs a serial graph cut to compare with: benchmarks/serial_cut.py of dope's sources. "
+            "Without it the columns of relative time stay blank.",
+            show_default=False,
+        ),
+    ] = None,
+    cases: Annotated[
+        str | None, typer.Option(help="Only photographs or structures whose name holds one of these, by commas.")
+    ] = None,
+    kernels: Annotated[str | None, typer.Option(help="Only these kernels, by commas.")] = None,
+    methods: Annotated[str | None, typer.Option(help=f"Only these of {','.join(METHODS)}; exact is always run.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads; by default one per core.")] = None,
+    draw: Annotated[bool, typer.Option("--draw", help="Run nothing: draw what is there.")] = False,
+) -> None:
+    """Run the paper's experiments anew, and put tables, figures and a page into a folder.
+
+    Data come from the folder that DOPE_DATA names, or from what is packaged. Every run is a line in the folder; a command
+    that was broken off goes on where it was.
+    """
+    with exit_codes():
+        peer = None if serial is None else SerialPeer(serial)
+        threads = Threads(workers)
+        console = Console(stderr=True)
+        makers = {Experiment.PLANE: plane, Experiment.VOLUME: volume}
+        for name in makers if experiment is Experiment.ALL else [experiment]:
+            study = _restricted(makers[name](quick=quick), cases, kernels)
+            bench = Bench.at(study, output, threads, serial=peer)
+            if not draw:
+                _run(bench, _named(methods, METHODS, "methods") or METHODS, console)
+
+
+def _restricted(study: Study, cases: str | None, kernels: str | None) -> Study:
+    """The part of a study that was asked for."""
+    if kernels is not None:
+        asked = _named(kernels, [str(kernel) for kernel in (3, 5, 7, 9)], "kernels")
+        study = replace(study, kernels=tuple(int(word) for word in asked))
+    if cases is not None:
+        words = [word.strip() for word in cases.split(",") if word.strip()]
+        found = tuple(case for case in study.cases if any(word in case for word in words))
+        if not found:
+            raise InputError(f"--cases {cases}: no such case; there are {', '.join(study.cases)}")
+        study = replace(study, cases=found)
+    return study
+
+
+def _named(text: str | None, known: Iterable[str], option: str) -> list[str]:
+    words = [] if text is None else [word.strip() for word in text.split(",") if word.strip()]
+    unknown = [word for word in words if word not in known]
+    if unknown:
+        raise InputError(f"--{option}: {', '.join(unknown)}; expected some of {', '.join(known)}")
+    return words
+
+
+def _run(bench: Bench, methods: Sequence[str], console: Console) -> None:
+    cells = list(bench.study.cells(methods))
+    left = bench.left(cells)
+    console.print(f"{bench.study.name}: {len(cells) - len(left)} of {len(cells)} runs are there, {len(left)} to go")
+    with _progress(console) as progress:
+        task = progress.add_task(bench.study.name, total=len(left))
+        for cell in left:
+            progress.update(task, description=str(cell))
+            begun = time.perf_counter()
+            record = bench.run(cell)
+            console.print(f"{cell}: {_told(record)} ({time.perf_counter() - begun:.0f} s)", highlight=False, soft_wrap=True)
+            progress.advance(task)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def _told(record: Record) -> str:
+    """A run in one line."""
+    if record.get("skipped"):
+        return f"left out: {record['skipped']}"
+    if record["method"] in ("exact", "serial"):
+        return f"{record['seconds']:.2f} s"
+    first = record["rounds"][0]
+    return (
+        f"dE {first['delta_percent']:.4f} % after a round, {record['delta_percent']:.4f} % after "
+        f"{len(record['rounds'])}, Dice {record['dice']:.4f}, {record['seconds']:.2f} s"
+    )
