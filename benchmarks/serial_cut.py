@@ -50,6 +50,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         energy = integers.energy(found) / integers.scale
     return measured | {
         "skipped": None,
+        "cpu_seconds": round(measured["user_seconds"] + measured["system_seconds"], 3),
         "solver": "PyMaxflow",
         "whole_energy": energy,
         "sites": integers.sites,

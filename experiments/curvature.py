@@ -21,21 +21,20 @@ pictures show what is given, the labels of the whole and those over blocks.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dope
-from dope.io import read_image, write_image
-from dope.models import curvature, deconvolution
-from dope.protocols import Crew, Executor, Recipe, Worker
+from dope.io import write_image
+from dope.paper.cases import folder
+from dope.paper.drawings import DRAWINGS, LAMS, ROOM, SMALL, Instance, ink_of, noisy_drawing, stored_instance
+from dope.paper.ink import Run, run_alone, run_in_turn, run_with
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))  # where results are read and written
 
@@ -44,15 +43,10 @@ from tables import between
 
 RESULTS = lines.RESULTS / "curvature.jsonl"
 PAGE = lines.PROJECT / "docs" / "signed.md"
-DRAWINGS = ("dancer_ink", "team_ink", "bull")
-STORED = {name: f"curvature_{name}.npz" for name in ("A1", "A2", "A3", "A4", "A5")} | {
+STORED = {name: f"curvature_{name}.npz" for name in SMALL} | {
     name: f"deconvolution_{name}.npz" for name in ("s05", "s10", "s20")
 }
-# As A1 and A2 of lsa_tr.md, where they were chosen by looking at pictures.
-LAMS = {"all": 2.0, "perimeter": 4.0}
-WINDOW, NOISE = 7, 0.4
 SOLVERS = ("LsaTr", "Icm")
-WHOLE = "whole"
 
 Record = lines.Record
 Labels = NDArray[np.bool_]
@@ -67,18 +61,6 @@ class Settings:
     overlaps: tuple[int | None, ...]
     room: tuple[int, int]
     seed: int
-
-
-@dataclass(frozen=True, eq=False)
-class Instance:
-    """An energy, the picture it is made of, and the labels it should lead to."""
-
-    name: str
-    mode: str
-    lam: float | None
-    energy: dope.Energy
-    picture: NDArray[np.float64]
-    clean: Labels
 
 
 def main() -> None:
@@ -118,7 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--solver", choices=SOLVERS, default=SOLVERS[0])
     parser.add_argument("--seed", type=int, default=0, help="of the noise on drawings")
     parser.add_argument(
-        "--room", nargs=2, type=int, default=(600, 800), help="short and long side to which drawings are padded"
+        "--room", nargs=2, type=int, default=ROOM, help="short and long side to which drawings are padded"
     )
     parser.add_argument("--again", action="store_true", help="run also what is there already for this commit")
     parser.add_argument("--table", action="store_true", help="print the results as a table and run nothing")
@@ -139,35 +121,17 @@ def _missing(name: str, mode: str | None, settings: Settings, there: list[Record
 
 
 def _instance(name: str, mode: str | None, settings: Settings) -> Instance:
-    if mode is not None:
-        return drawing(_data() / "ink" / f"{name}.png", mode, settings)
-    with np.load(_data() / "nonsubmodular" / STORED[name]) as stored:
-        picture, clean = stored["image"], stored["clean"]
-        if "blur" in stored:
-            return Instance(name, "deconvolution", None, deconvolution(picture, int(stored["blur"])), picture, clean)
-        mode, lam = str(stored["mode"]), float(stored["lam"])
-        unknown = stored.get("unknown")
-        energy = curvature(picture, lam=lam, window=int(stored["window"]), mode=mode, unknown=unknown)
-        return Instance(name, mode, lam, energy, picture if unknown is None else np.where(unknown, 0.5, picture), clean)
-
-
-def drawing(file: Path, mode: str, settings: Settings) -> Instance:
-    """Dark ink on white as foreground, padded with paper to the room it should have, under noise."""
-    ink = 1.0 - read_image(file) / 255.0
-    short, long = settings.room
-    least = (short, long) if ink.shape[0] < ink.shape[1] else (long, short)
-    missing = [max(0, n - side) for n, side in zip(least, ink.shape, strict=True)]
-    ink = np.pad(ink, [(m // 2, m - m // 2) for m in missing])
-    noisy = ink + np.random.default_rng(settings.seed).normal(0.0, NOISE, ink.shape)
-    energy = curvature(noisy, lam=LAMS[mode], window=WINDOW, mode=mode)
-    return Instance(file.stem, mode, LAMS[mode], energy, noisy, ink > 0.5)
+    if mode is None:
+        return stored_instance(name, _data() / "nonsubmodular" / STORED[name])
+    ink = ink_of(_data() / "ink" / f"{name}.png")
+    return noisy_drawing(name, ink, mode, room=settings.room, seed=settings.seed)
 
 
 def _data() -> Path:
-    folder = os.environ.get("DOPE_DATA")
-    if not folder:
+    data = folder()
+    if data is None:
         raise SystemExit("DOPE_DATA is not set; it names the folder that holds ink/ and nonsubmodular/")
-    return Path(folder)
+    return data
 
 
 def _run_one(instance: Instance, settings: Settings, commit: str, arguments: argparse.Namespace) -> None:
@@ -199,9 +163,9 @@ def runs(instance: Instance, settings: Settings) -> Iterator[tuple[Labels, Recor
     solver = getattr(dope, settings.solver)()
     whole: Record = {}
     for blocks, overlap in [(1, 0), *((settings.blocks, overlap) for overlap in settings.overlaps)]:
-        labels, measured = _solved(instance.energy, solver, blocks, overlap)
+        run, threads_seconds = _solved(instance.energy, solver, blocks, overlap)
         begun = time.perf_counter()
-        polished = dope.Icm().prepare(instance.energy).minimize(instance.energy.unary, start=labels).labels
+        polished = dope.Icm().prepare(instance.energy).minimize(instance.energy.unary, start=run.labels).labels
         record: Record = {
             "instance": instance.name,
             "mode": instance.mode,
@@ -212,12 +176,13 @@ def runs(instance: Instance, settings: Settings) -> Iterator[tuple[Labels, Recor
             "blocks": blocks,
             "overlap": overlap,
             "sites": int(np.prod(instance.energy.shape)),
-            "energy_before_polish": instance.energy(labels),
+            "energy_before_polish": instance.energy(run.labels),
             "energy": instance.energy(polished),
             "energy_of_signs": instance.energy(instance.energy.unary < 0),
             "energy_of_clean": instance.energy(instance.clean),
             "wrong_percent": 100.0 * float((polished != instance.clean).mean()),
-            **measured,
+            **run.figures(),
+            "threads_seconds": round(threads_seconds, 3),
             "polish_seconds": round(time.perf_counter() - begun, 3),
         }
         whole = whole or record
@@ -229,132 +194,16 @@ def runs(instance: Instance, settings: Settings) -> Iterator[tuple[Labels, Recor
         yield polished, record
 
 
-def _solved(energy: dope.Energy, solver: dope.BlockSolver, blocks: int, overlap: int | None) -> tuple[Labels, Record]:
-    """Labels by the solver itself, or by blocks of it, and how long that took."""
-    times = Times()
-    executor = Timed(dope.Serial(), times)
-    begun, worked = time.perf_counter(), time.process_time()
+def _solved(energy: dope.Energy, solver: dope.BlockSolver, blocks: int, overlap: int | None) -> tuple[Run, float]:
+    """By the solver itself, or by blocks of it; and seconds of the clock with two threads.
+
+    The whole has but one thing to do at a time.
+    """
     if blocks == 1:
-        with executor.gather([WholeRecipe(energy, solver)]) as crew:
-            (labels,) = crew.ask([WHOLE])
-        rounds, stopped = 1, WHOLE
-    else:
-        result = dope.minimize(energy, blocks=blocks, overlap=overlap, solver=solver, executor=executor)
-        labels, rounds, stopped = result.labels, len(result.trace), result.stopped
-    seconds, cpu_seconds = time.perf_counter() - begun, time.process_time() - worked
-    return labels, {
-        "rounds": rounds,
-        "stopped": stopped,
-        "seconds": round(seconds, 3),
-        "cpu_seconds": round(cpu_seconds, 3),
-        "critical_seconds": round(times.critical(seconds), 3),
-        "critical_cpu_seconds": round(times.critical(cpu_seconds, cpu=True), 3),
-        "threads_seconds": round(seconds if blocks == 1 else _with_threads(energy, solver, blocks, overlap), 3),
-    }
-
-
-def _with_threads(energy: dope.Energy, solver: dope.BlockSolver, blocks: int, overlap: int | None) -> float:
-    """Seconds of the clock with two threads; the whole has but one thing to do at a time."""
-    begun = time.perf_counter()
-    dope.minimize(energy, blocks=blocks, overlap=overlap, solver=solver, executor=dope.Threads(2))
-    return time.perf_counter() - begun
-
-
-@dataclass(frozen=True, eq=False)
-class WholeRecipe:
-    """All of the energy as one worker."""
-
-    energy: dope.Energy
-    solver: dope.BlockSolver
-
-    def open(self) -> WholeWorker:
-        return WholeWorker(self.energy, self.solver.prepare(self.energy))
-
-
-@dataclass(frozen=True, eq=False)
-class WholeWorker:
-    energy: dope.Energy
-    minimizer: dope.Minimizer
-
-    def __call__(self, message: Any, /) -> Labels:
-        """From the labels that it is sent, if it is sent some."""
-        start = message if isinstance(message, np.ndarray) else None
-        return self.minimizer.minimize(self.energy.unary, start=start).labels
-
-
-@dataclass(frozen=True)
-class Times:
-    """Seconds of every worker at every time that all were asked: of the clock, and of the processor."""
-
-    asked: list[list[tuple[float, float]]] = field(default_factory=list)
-
-    def critical(self, total: float, *, cpu: bool = False) -> float:
-        """What `total` would have been with a processor per worker: the slowest of each time, and the rest."""
-        seconds = [[pair[cpu] for pair in workers] for workers in self.asked]
-        return total - sum(map(sum, seconds)) + sum(map(max, seconds))
-
-
-@dataclass(frozen=True, eq=False)
-class Timed:
-    """Another executor, with a watch beside every worker; opening one counts as its work."""
-
-    executor: Executor
-    times: Times
-
-    @property
-    def workers(self) -> int:
-        return self.executor.workers
-
-    @property
-    def elsewhere(self) -> bool:
-        return self.executor.elsewhere
-
-    def gather(self, recipes: Sequence[Recipe]) -> TimedCrew:
-        return TimedCrew(self.executor.gather([TimedRecipe(recipe) for recipe in recipes]), self.times)
-
-
-class TimedCrew:
-    def __init__(self, crew: Crew, times: Times) -> None:
-        self._crew = crew
-        self._times = times
-
-    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
-        timed = [(None, (0.0, 0.0)) if reply is None else reply for reply in self._crew.ask(messages)]
-        self._times.asked.append([seconds for _, seconds in timed])
-        for k, (message, (reply, _)) in enumerate(zip(messages, timed, strict=True)):
-            if each is not None and message is not None:
-                each(k, reply)
-        return [reply for reply, _ in timed]
-
-    def __enter__(self) -> Self:
-        self._crew.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._crew.__exit__(*error)
-
-
-@dataclass(frozen=True, eq=False)
-class TimedRecipe:
-    recipe: Recipe
-
-    def open(self) -> TimedWorker:
-        return TimedWorker(self.recipe)
-
-
-class TimedWorker:
-    """Replies with what the worker said and how long it took, opening included."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        self._worker: Worker | None = None
-
-    def __call__(self, message: Any, /) -> tuple[Any, tuple[float, float]]:
-        begun, worked = time.perf_counter(), time.thread_time()
-        if self._worker is None:
-            self._worker = self._recipe.open()
-        reply = self._worker(message)
-        return reply, (time.perf_counter() - begun, time.thread_time() - worked)
+        run = run_alone(energy, solver)
+        return run, run.seconds
+    run = run_in_turn(energy, solver, blocks, overlap)
+    return run, run_with(dope.Threads(2), energy, solver, blocks, overlap).seconds
 
 
 def side_by_side(pictures: Sequence[NDArray[np.float64]]) -> NDArray[np.uint8]:

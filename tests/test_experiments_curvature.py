@@ -2,7 +2,6 @@
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -53,10 +52,3 @@ def test_a_drawing_is_denoised_whole_and_over_blocks(run, tmp_path):
 def test_without_data_it_says_what_is_missing(run):
     done = run(DOPE_DATA="")
     assert done.returncode == 1 and "DOPE_DATA" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_the_critical_path_is_the_slowest_worker_of_every_round_and_the_rest(monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    times = runpy.run_path(str(SCRIPT))["Times"]([[(3.0, 1.0), (1.0, 2.0)], [(2.0, 0.0), (4.0, 0.0)]])
-    assert times.critical(11.0) == 3 + 4 + 1
-    assert times.critical(3.5, cpu=True) == 2 + 0.5

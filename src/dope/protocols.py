@@ -178,7 +178,7 @@ class Executor(Protocol):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether workers are in other processes: what they are sent is pickled, and they share no memory."""
+        """Whether workers are in other processes. What they are sent is pickled, and they share no memory."""
         ...
 
     def gather(self, recipes: Sequence[Recipe]) -> Crew:
@@ -257,7 +257,7 @@ class Step:
 
     @property
     def lagrangian(self) -> float | None:
-        """The augmented Lagrangian: the sum of its terms."""
+        """The augmented Lagrangian, the sum of its terms."""
         if self.shares is None or self.multipliers is None or self.penalty is None:
             return None
         return self.shares + self.multipliers + self.penalty

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryFile
+from typing import Annotated, Protocol, TypeVar
 
 import typer
 from rich.console import Console
@@ -16,9 +17,34 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from dope.cli.exits import exit_codes
 from dope.errors import InputError
 from dope.executors import Threads
+from dope.paper.cases import MissingDataError
+from dope.paper.ink import InkBench, ink
+from dope.paper.ink import told as ink_told
 from dope.paper.ledger import Record
+from dope.paper.page import write_page
 from dope.paper.serial import SerialPeer
 from dope.paper.study import METHODS, Bench, Study, plane, volume
+from dope.report.curves import new_figure
+
+CellT = TypeVar("CellT")
+
+
+class Named(Protocol):
+    """An experiment, so far as a line about its progress needs it."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Workbench(Protocol[CellT]):
+    """Where runs of an experiment are made, whatever a run is, and where their lines are kept."""
+
+    @property
+    def study(self) -> Named: ...
+
+    def left(self, cells: Sequence[CellT]) -> list[CellT]: ...
+
+    def run(self, cell: CellT) -> Record: ...
 
 
 class Experiment(StrEnum):
@@ -45,28 +71,64 @@ def paper(
         ),
     ] = None,
     cases: Annotated[
-        str | None, typer.Option(help="Only photographs or structures whose name holds one of these, by commas.")
+        str | None,
+        typer.Option(help="Only photographs, structures or drawings whose name holds one of these, by commas."),
     ] = None,
-    kernels: Annotated[str | None, typer.Option(help="Only these kernels, by commas.")] = None,
-    methods: Annotated[str | None, typer.Option(help=f"Only these of {','.join(METHODS)}; exact is always run.")] = None,
+    kernels: Annotated[str | None, typer.Option(help="Only these kernels, by commas; of 2d and 3d.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help=f"Only these of {','.join(METHODS)}; exact is always run.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one per core.")] = None,
     draw: Annotated[bool, typer.Option("--draw", help="Run nothing: draw what is there.")] = False,
 ) -> None:
     """Run the paper's experiments anew, and put tables, figures and a page into a folder.
 
-    Data come from the folder that DOPE_DATA names, or from what is packaged. Every run is a line in the folder; a command
-    that was broken off goes on where it was.
+    Data come from the folder that DOPE_DATA names, or from what is packaged. Every run is a line in the folder; a
+    command that was broken off goes on where it was.
     """
     with exit_codes():
         peer = None if serial is None else SerialPeer(serial)
         threads = Threads(workers)
         console = Console(stderr=True)
-        makers = {Experiment.PLANE: plane, Experiment.VOLUME: volume}
-        for name in makers if experiment is Experiment.ALL else [experiment]:
-            study = _restricted(makers[name](quick=quick), cases, kernels)
+        chosen = _named(methods, METHODS, "methods") or METHODS
+        if experiment is Experiment.CURVATURE and (kernels or methods or serial):
+            raise InputError("--kernels, --methods and --serial are for 2d and 3d; curvature has one window and LSA-TR")
+
+        def cut(make: Callable[..., Study]) -> None:
+            study = _restricted(make(quick=quick), cases, kernels)
             bench = Bench.at(study, output, threads, serial=peer)
-            if not draw:
-                _run(bench, _named(methods, METHODS, "methods") or METHODS, console)
+            _run(bench, list(study.cells(chosen)), _told, console)
+
+        def drawn() -> None:
+            study = ink(quick=quick)
+            study = replace(study, cases=_chosen(study.cases, cases))
+            _run(InkBench.at(study, output, threads), list(study.cells()), ink_told, console)
+
+        runs: dict[Experiment, Callable[[], None]] = {
+            Experiment.PLANE: lambda: cut(plane),
+            Experiment.VOLUME: lambda: cut(volume),
+            Experiment.CURVATURE: drawn,
+        }
+        _ready(output)
+        for name in [] if draw else runs if experiment is Experiment.ALL else [experiment]:
+            try:
+                runs[name]()
+            except MissingDataError as error:
+                if experiment is not Experiment.ALL:
+                    raise
+                console.print(f"{name}: left out, {error}", highlight=False, soft_wrap=True)
+        console.print(f"page: {write_page(output, quick=quick)}", highlight=False, soft_wrap=True)
+
+
+def _ready(output: Path) -> None:
+    """Refuse now what would fail after hours: a folder that cannot be written to, no matplotlib for the figures."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write to {output}: {(error.strerror or str(error)).lower()}") from error
+    new_figure((1, 1))
 
 
 def _restricted(study: Study, cases: str | None, kernels: str | None) -> Study:
@@ -74,13 +136,18 @@ def _restricted(study: Study, cases: str | None, kernels: str | None) -> Study:
     if kernels is not None:
         asked = _named(kernels, [str(kernel) for kernel in (3, 5, 7, 9)], "kernels")
         study = replace(study, kernels=tuple(int(word) for word in asked))
-    if cases is not None:
-        words = [word.strip() for word in cases.split(",") if word.strip()]
-        found = tuple(case for case in study.cases if any(word in case for word in words))
-        if not found:
-            raise InputError(f"--cases {cases}: no such case; there are {', '.join(study.cases)}")
-        study = replace(study, cases=found)
-    return study
+    return replace(study, cases=_chosen(study.cases, cases))
+
+
+def _chosen(known: tuple[str, ...], cases: str | None) -> tuple[str, ...]:
+    """Those whose name holds a word that was asked for."""
+    if cases is None:
+        return known
+    words = [word.strip() for word in cases.split(",") if word.strip()]
+    found = tuple(case for case in known if any(word in case for word in words))
+    if not found:
+        raise InputError(f"--cases {cases}: no such case; there are {', '.join(known)}")
+    return found
 
 
 def _named(text: str | None, known: Iterable[str], option: str) -> list[str]:
@@ -91,8 +158,7 @@ def _named(text: str | None, known: Iterable[str], option: str) -> list[str]:
     return words
 
 
-def _run(bench: Bench, methods: Sequence[str], console: Console) -> None:
-    cells = list(bench.study.cells(methods))
+def _run(bench: Workbench[CellT], cells: Sequence[CellT], told: Callable[[Record], str], console: Console) -> None:
     left = bench.left(cells)
     console.print(f"{bench.study.name}: {len(cells) - len(left)} of {len(cells)} runs are there, {len(left)} to go")
     with _progress(console) as progress:
@@ -101,7 +167,9 @@ def _run(bench: Bench, methods: Sequence[str], console: Console) -> None:
             progress.update(task, description=str(cell))
             begun = time.perf_counter()
             record = bench.run(cell)
-            console.print(f"{cell}: {_told(record)} ({time.perf_counter() - begun:.0f} s)", highlight=False, soft_wrap=True)
+            console.print(
+                f"{cell}: {told(record)} ({time.perf_counter() - begun:.0f} s)", highlight=False, soft_wrap=True
+            )
             progress.advance(task)
 
 

@@ -1,7 +1,6 @@
-"""The paper's experiments, run anew: `dope paper`. Cases, runs, what they came to, and a page that shows it.
+"""The paper's experiments, run anew: `dope paper`.
 
-    cases      what is minimized: photographs, a brain scan, drawings
-    study      2D and 3D: the runs of a table, and what is measured of each
-    serial     a peer to compare with, in a process of its own
-    ledger     lines and labels that are kept, so that a run can be broken off
+`cases` and `drawings` say what is minimized; `study` and `ink` which runs there are, and what is measured of each;
+`serial` asks a peer, in a process of its own; `ledger` keeps lines and labels, so that a run can be broken off;
+`tables`, `parts` and the `*_page` modules make sections of them, and `page` one page of those.
 """

@@ -35,6 +35,10 @@ _SCAN = Path("mri") / "brain_200x200x100.npz"
 _AVERAGE = "mni_icbm152_{}_tal_nlin_sym_09a_converted.nii.gz"
 
 
+class MissingDataError(InputError):
+    """What an experiment is run on is not here."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stated:
     """An energy as it is stated: what every method is given, and what a peer makes integers of.
@@ -96,6 +100,7 @@ def _learnt(name: str, quick: bool) -> tuple[Pictured, Reals]:
 
 
 def picture_photo(name: str, quick: bool) -> Pictured:
+    """A photograph and its strokes; for a quick run, every few pixel."""
     data = folder()
     if data is None or not (data / "photos" / name).is_file():
         with samples.canyon_wren() as sample:
@@ -115,9 +120,9 @@ def structure_names() -> list[str]:
         return list(STRUCTURES)
     if find_spec("nilearn") is not None:
         return ["white matter"]
-    raise InputError(
-        f"no brain scan: DOPE_DATA names no folder that holds {_SCAN.as_posix()}, and nilearn, which brings one, is not "
-        "installed; set DOPE_DATA, or run: pip install nilearn nibabel"
+    raise MissingDataError(
+        f"no brain scan: DOPE_DATA names no folder that holds {_SCAN.as_posix()}, and nilearn, which brings one, is "
+        "not installed; set DOPE_DATA, or run: pip install nilearn"
     )
 
 
@@ -135,6 +140,7 @@ def state_structure(name: str, kernel: int, quick: bool) -> Stated:
 
 
 def picture_structure(name: str, quick: bool) -> Pictured:
+    """The scan, or for a quick run the part of it around a structure."""
     scan, probability = _scan(name)
     if quick:
         scan = scan[_around(probability > 0.5, _QUICK_VOXELS)]
@@ -151,8 +157,11 @@ def _scan(name: str) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     spec = find_spec("nilearn")
     assert spec is not None and spec.origin is not None
     brain = Path(spec.origin).parent / "datasets" / "data"
-    t1, wm = (np.asarray(load(brain / _AVERAGE.format(kind)).array, dtype=np.float64) for kind in ("t1", "wm"))
-    middle = tuple(slice(max(0, (n - most) // 2), max(0, (n - most) // 2) + most) for n, most in zip(t1.shape, (200, 200, 100), strict=True))
+    t1, wm = (np.asarray(load(brain / _AVERAGE.format(kind)).pixels, dtype=np.float64) for kind in ("t1", "wm"))
+    middle = tuple(
+        slice(max(0, (n - most) // 2), max(0, (n - most) // 2) + most)
+        for n, most in zip(t1.shape, (200, 200, 100), strict=True)
+    )
     t1, wm = t1[middle], wm[middle]
     return np.rint(255 * t1 / t1.max()).astype(np.uint8), np.rint(255 * wm / wm.max()) / 255.0
 

@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from dope import __version__
 from dope.api import minimize
 from dope.arrays import Labels
 from dope.energy import Energy
 from dope.errors import DopeError
+from dope.io.files import replacing
 from dope.memory import as_text, available_bytes, peak_bytes
 from dope.methods import Admm
 from dope.paper.cases import (
@@ -141,7 +143,7 @@ class Bench:
         executor: Executor,
         *,
         serial: SerialPeer | None,
-        tell: Callable[[Step], object] = lambda step: None,
+        tell: Callable[[Step], object] = lambda _: None,
     ) -> Bench:
         """A bench whose lines and labels are in a folder, from which it goes on."""
         own = folder / (study.name + "-quick" * study.quick)
@@ -165,6 +167,7 @@ class Bench:
             "experiment": self.study.name,
             **asdict(cell),
             "quick": self.study.quick,
+            "version": __version__,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         measured = self._serial(cell) if cell.method == SERIAL else self._minimized(cell)
@@ -199,8 +202,8 @@ class Bench:
             executor=self.executor,
             watch=rounds,
         )
-        # What looking at a round took is not the method's time.
-        seconds = time.perf_counter() - begun - rounds.looking
+        # What looking at rounds took is not the method's time.
+        seconds, cpu_seconds = rounds.own(time.perf_counter() - begun, time.process_time() - worked)
         if method is None and not result.exact:
             raise DopeError(f"{cell}: no exact minimum, but {result.stopped}")
         keep_labels(self.folder / "labels" / cell.file, result.labels)
@@ -224,7 +227,7 @@ class Bench:
             "stopped": result.stopped,
             "rounds": rounds.records,
             "seconds": round(seconds, 4),
-            "cpu_seconds": round(time.process_time() - worked, 3),
+            "cpu_seconds": round(cpu_seconds, 3),
             "peak_bytes": peak_bytes(),
             "workers": self.executor.workers,
         }
@@ -232,7 +235,9 @@ class Bench:
     def _keep_planes(self, cell: Cell, rounds: _Rounds) -> None:
         file = self.folder / "relaxed" / cell.file
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(file, **{str(number): plane for number, plane in rounds.planes.items()})
+        planes: dict[str, Any] = {str(number): plane for number, plane in rounds.planes.items()}
+        with replacing(file) as temporary, temporary.open("wb") as stream:
+            np.savez_compressed(stream, **planes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,21 +267,26 @@ class Reference:
 class _Rounds:
     """Looks at every round of a run: its energy, its distance from the exact labels, its Lagrangian."""
 
-    def __init__(
-        self, posed: _Posed, exact: Reference | None, tell: Callable[[Step], object], *, planes: bool
-    ) -> None:
+    def __init__(self, posed: _Posed, exact: Reference | None, tell: Callable[[Step], object], *, planes: bool) -> None:
         self._posed, self._exact, self._tell = posed, exact, tell
         self._plane = fullest(exact.labels) if planes and exact is not None else None
         # What strokes add to the energy of labels; the rest of it is what is judged.
         self._strokes = posed.energy.unary - posed.judged.unary
         self.records: list[Record] = []
         self.planes: dict[int, np.ndarray[Any, np.dtype[np.float16]]] = {}
-        self.looking = 0.0
+        self._looking = self._looking_cpu = 0.0
+        self._begun_cpu = time.process_time()
+
+    def own(self, seconds: float, cpu_seconds: float) -> tuple[float, float]:
+        """What a time would be without looking: by the clock, and of the processor."""
+        return seconds - self._looking, cpu_seconds - self._looking_cpu
 
     def __call__(self, step: Step) -> bool:
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.process_time()
+        seconds, cpu_seconds = self.own(step.seconds, worked - self._begun_cpu)
         self._tell(step)
-        record: Record = {"round": step.round, "sweep": step.sweep, "seconds": round(step.seconds - self.looking, 4)}
+        record: Record = {"round": step.round, "sweep": step.sweep}
+        record |= {"seconds": round(seconds, 4), "cpu_seconds": round(cpu_seconds, 3)}
         record |= {"lagrangian": step.lagrangian, "relaxed_energy": step.relaxed_energy}
         record |= {"disagreeing": step.disagreeing, "lower_bound": step.lower_bound}
         if step.labels is not None and self._exact is not None:
@@ -287,7 +297,8 @@ class _Rounds:
             if self._plane is not None and step.relaxed is not None:
                 self._keep_plane(step)
         self.records.append(record)
-        self.looking += time.perf_counter() - begun
+        self._looking += time.perf_counter() - begun
+        self._looking_cpu += time.process_time() - worked
         return False
 
     def _of_strokes(self, labels: Labels) -> float:

@@ -2,9 +2,9 @@
 
 from dope.report.curves import convergence, plot
 from dope.report.page import page
-from dope.report.pictures import block_map, overlay, slices
+from dope.report.pictures import block_map, difference, overlay, slices
 from dope.report.png import thumbnail
 from dope.report.run import Run
 from dope.report.surface import surface
 
-__all__ = ["Run", "block_map", "convergence", "overlay", "page", "plot", "slices", "surface", "thumbnail"]
+__all__ = ["Run", "block_map", "convergence", "difference", "overlay", "page", "plot", "slices", "surface", "thumbnail"]

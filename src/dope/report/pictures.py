@@ -22,6 +22,7 @@ RED = (255, 69, 58)
 _SHADE = (24, 32, 58)
 _OUTSIDE = (128, 128, 134)  # of a mask: neither object nor background, so neither bright nor dark
 _BLOCK_TINTS = ((86, 180, 233), (230, 159, 0), (0, 158, 115), (204, 121, 167))  # Okabe and Ito
+_ONLY_FIRST, _ONLY_SECOND = (255, 140, 26), (64, 170, 255)
 _DOUBLY_HELD = (255, 255, 255)
 _EDGE = (20, 20, 20)
 _LARGEST_ZOOM = 8
@@ -108,6 +109,45 @@ def slices(
             f"channels says whether the last axis holds channels."
         )
     return overlay(image, found, seeds, mask=mask, spacing=spacing, longest=longest, zoom=_LARGEST_ZOOM)
+
+
+def difference(
+    image: ArrayLike | None,
+    labels: ArrayLike,
+    other: ArrayLike,
+    *,
+    spacing: Sequence[float] | None = None,
+    longest: int = 1920,
+    zoom: int = 1,
+) -> Picture:
+    """Where two labelings differ, on the image in grey: orange what only the first calls the object, blue the second.
+
+    A single site is drawn large enough to be seen at any size.
+
+    Parameters
+    ----------
+    image, labels, spacing, longest, zoom
+        As for `overlay`. The planes of a volume are those that show most of the differences.
+    other : bool array like the labels
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> difference(None, np.eye(4, dtype=bool), np.zeros((4, 4), bool)).shape
+    (4, 4, 3)
+    """
+    found, second = _checked_labels(labels), np.asarray(other)
+    if second.shape != found.shape:
+        raise InputError(f"labels shaped {found.shape} and {second.shape}; expected the same shape")
+    pixels, *_ = _checked_beside(found.shape, image, None, None)
+    apart = found != second
+    at = through_object(apart if apart.any() else found) if found.ndim == 3 else None
+    scene = Scene.of(found.shape, spacing=spacing, at=at, longest=longest, zoom=zoom)
+    canvases = [np.repeat(0.55 * canvas.mean(axis=2, keepdims=True), 3, axis=2) for canvas in scene.shown(pixels)]
+    for canvas, view in zip(canvases, scene.views, strict=True):
+        for only, color in ((apart & found, _ONLY_FIRST), (apart & second, _ONLY_SECOND)):
+            paint(canvas, thickened(view.layer(only, _marked) > 0, 1 + stroke(canvas)), color)
+    return scene.joined(canvases)
 
 
 def block_map(

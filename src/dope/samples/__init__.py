@@ -1,4 +1,4 @@
-"""A photo with strokes that comes with the package; README.md beside it says where it is from."""
+"""A photo with strokes and a drawing that come with the package; README.md beside them says where they are from."""
 
 from __future__ import annotations
 
@@ -29,3 +29,10 @@ def canyon_wren() -> Iterator[Sample]:
         as_file(folder / "canyon-wren.json") as scribbles,
     ):
         yield Sample(photo, scribbles)
+
+
+@contextmanager
+def dancer() -> Iterator[Path]:
+    """A dancer in brush and ink, black on white, 600 x 849 pixels; the file is there while the context is open."""
+    with as_file(files("dope.samples") / "dancer-ink.png") as drawing:
+        yield drawing

@@ -1,0 +1,51 @@
+"""One page about all experiments that a folder holds lines of, with its tables and figures as files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dope.errors import InputError
+from dope.executors import Threads
+from dope.io.files import replacing
+from dope.paper.ink import InkBench, ink
+from dope.paper.ink_page import ink_section
+from dope.paper.plane_page import plane_section
+from dope.paper.study import Bench, plane, volume
+from dope.paper.volume_page import volume_section
+from dope.report.article import Article, Section, Words
+
+TITLE = "Distributed Optimization for Pairwise Energies, reproduced"
+LEAD = (
+    "The experiments of Dolz, Ben Ayed and Desrosiers (CVPR 2017), run anew with dope on real data: the paper's own "
+    "method, and what dope does by default, which is to find the global minimum."
+)
+
+
+def write_page(folder: Path, *, quick: bool) -> Path:
+    """Write tables, figures and the page; where the page is."""
+    suffix = "-quick" * quick
+    target = folder / f"page{suffix}"
+    sections = list(_sections(folder, quick=quick))
+    if not sections:
+        raise InputError(f"{folder}: no runs to draw; run the experiments first")
+    for name, content in Article(TITLE, LEAD, sections).files():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(target / name) as temporary:
+            temporary.write_bytes(content)
+    return target / "index.html"
+
+
+def _sections(folder: Path, *, quick: bool) -> Iterator[Section]:
+    makers: dict[str, Callable[[], Section]] = {
+        "2d": lambda: plane_section(Bench.at(plane(quick=quick), folder, Threads(1), serial=None)),
+        "3d": lambda: volume_section(Bench.at(volume(quick=quick), folder, Threads(1), serial=None)),
+        "curvature": lambda: ink_section(InkBench.at(ink(quick=quick), folder, Threads(1))),
+    }
+    for name, make in makers.items():
+        lines = folder / f"{name}{'-quick' * quick}" / "runs.jsonl"
+        if lines.is_file() and lines.stat().st_size:
+            try:
+                yield make()
+            except InputError as error:
+                yield Section(name, [Words(f"There are lines, but this part was not drawn: {error}")])
