@@ -146,7 +146,7 @@ def _chosen(known: tuple[str, ...], cases: str | None) -> tuple[str, ...]:
     words = [word.strip() for word in cases.split(",") if word.strip()]
     found = tuple(case for case in known if any(word in case for word in words))
     if not found:
-        raise InputError(f"--cases {cases}: no such case; there are {', '.join(known)}")
+        raise MissingDataError(f"--cases {cases}: no such case; there are {', '.join(known)}")
     return found
 
 

@@ -30,6 +30,7 @@ _SEED_STRENGTH, _WEIGHT, _CLIP = 100.0, 20.0, 10.0
 _WEIGHT_3D, _CLIP_3D = 12.0, 6.0
 _QUICK_PIXELS, _QUICK_VOXELS = 600_000, 260_000
 
+PACKAGED_PHOTO = "canyon-wren.jpg"
 STRUCTURES = {"white matter": "prob_wm_u8", "putamen": "prob_putamen_u8"}
 _SCAN = Path("mri") / "brain_200x200x100.npz"
 _AVERAGE = "mni_icbm152_{}_tal_nlin_sym_09a_converted.nii.gz"
@@ -78,7 +79,7 @@ def photo_names() -> list[str]:
     """The photographs of DOPE_DATA, or the one that comes with dope."""
     data = folder()
     if data is None or not (data / "photos" / "scribbles.json").is_file():
-        return ["canyon-wren.jpg"]
+        return [PACKAGED_PHOTO]
     names: list[str] = list(json.loads((data / "photos" / "scribbles.json").read_text(encoding="utf-8")))
     return names
 

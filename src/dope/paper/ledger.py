@@ -12,7 +12,7 @@ import numpy as np
 
 from dope.arrays import Labels
 from dope.errors import DopeError, InputError
-from dope.io.files import replacing
+from dope.io.files import reading, replacing
 
 Record = dict[str, Any]
 
@@ -80,10 +80,7 @@ def keep_labels(file: Path, labels: Labels) -> None:
 
 def kept_labels(file: Path) -> Labels:
     """Labels that were kept."""
-    try:
-        with np.load(file, allow_pickle=False) as stored:
-            shape = tuple(int(n) for n in stored["shape"])
-            bits = np.unpackbits(stored["bits"], count=int(np.prod(shape)))
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise InputError(f"{file}: no labels in it; take the folder away, and run again") from error
-    return bits.reshape(shape).astype(np.bool_)
+    with reading(file), file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+        shape = tuple(int(n) for n in stored["shape"])
+        bits = np.unpackbits(stored["bits"], count=int(np.prod(shape)))
+        return bits.reshape(shape).astype(np.bool_)

@@ -26,17 +26,18 @@ def write_page(folder: Path, *, quick: bool) -> Path:
     """Write tables, figures and the page; where the page is."""
     suffix = "-quick" * quick
     target = folder / f"page{suffix}"
-    sections = list(_sections(folder, quick=quick))
-    if not sections:
+    found = list(sections(folder, quick=quick))
+    if not found:
         raise InputError(f"{folder}: no runs to draw; run the experiments first")
-    for name, content in Article(TITLE, LEAD, sections).files():
+    for name, content in Article(TITLE, LEAD, found).files():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         with replacing(target / name) as temporary:
             temporary.write_bytes(content)
     return target / "index.html"
 
 
-def _sections(folder: Path, *, quick: bool) -> Iterator[Section]:
+def sections(folder: Path, *, quick: bool) -> Iterator[Section]:
+    """The sections of those experiments that there are lines of."""
     makers: dict[str, Callable[[], Section]] = {
         "2d": lambda: plane_section(Bench.at(plane(quick=quick), folder, Threads(1), serial=None)),
         "3d": lambda: volume_section(Bench.at(volume(quick=quick), folder, Threads(1), serial=None)),

@@ -1,0 +1,88 @@
+"""The results of `dope paper` into the project: lines into benchmarks/results, tables and figures into docs/paper.md.
+
+    dope paper all -o paper --serial benchmarks/serial_cut.py     # hours; goes on where it was broken off
+    python benchmarks/paper_page.py paper                         # seconds
+
+Of pictures only those are copied that are made of data that may be: the packaged photograph and drawing. All others are
+drawn by the first command, into paper/page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import lines
+from lines import Record
+from PIL import Image
+from tables import between
+
+from dope.paper.page import sections
+from dope.report.article import Drawn, Section, Table, Words
+from dope.report.charts import png, svg
+
+PAGE = lines.PROJECT / "docs" / "paper.md"
+PICTURES = lines.PROJECT / "docs" / "images" / "paper"
+EXPERIMENTS = ("2d", "3d", "curvature")
+# Pictures whose data may be copied; figures that are lines alone may always be.
+ALLOWED_PICTURES = ("2d-example-canyon-wren", "curvature-dancer_ink-all")
+RASTER = re.compile(r"example|surfaces|relaxed|curvature-")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="what `dope paper -o` wrote")
+    folder = parser.parse_args().folder
+    commit = lines.commit()
+    for name in EXPERIMENTS:
+        found = [described(name, record, commit) for record in lines.read(folder / name / "runs.jsonl")]
+        target = lines.RESULTS / f"paper-{name}.jsonl"
+        if found:
+            target.write_text("".join(json.dumps(record) + "\n" for record in found), encoding="utf-8")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for old in PICTURES.iterdir():
+        old.unlink()
+    PAGE.write_text(between(PAGE.read_text(), "results", markdown(sections(folder, quick=False))))
+
+
+def described(name: str, record: Record, commit: str) -> Record:
+    """A line with what made it."""
+    command = f"dope paper {name} -o paper --cases {record['case']!r}"
+    if name != "curvature":
+        command += f" --serial benchmarks/serial_cut.py --kernels {record['kernel']} --methods {record['method']}"
+    return {**record, "commit": record.get("commit", commit), "command": command, "machine": lines.machine()}
+
+
+def markdown(parts: Iterable[Section]) -> str:
+    """The sections as Markdown, their figures beside it."""
+    return "\n\n".join(text for section in parts for text in (f"## {section.title}", *_texts(section)))
+
+
+def _texts(section: Section) -> Iterator[str]:
+    for part in section.parts:
+        if isinstance(part, Words):
+            yield f"**{part.text}**" if part.loud else part.text
+        elif isinstance(part, Table):
+            rows = ["| " + " | ".join(row) + " |" for row in (part.head, *part.rows)]
+            yield "\n".join([f"{part.caption}", "", rows[0], "|---" * len(part.head) + "|", *rows[1:]])
+        elif not RASTER.search(part.name):
+            (PICTURES / f"{part.name}.svg").write_text(svg(part.figure), encoding="utf-8")
+            yield f"![{part.caption}](images/paper/{part.name}.svg)\n\n{part.caption}"
+        elif part.name in ALLOWED_PICTURES:
+            _write_small(part)
+            yield f"![{part.caption}](images/paper/{part.name}.jpg)\n\n{part.caption}"
+        else:
+            yield f"(*{part.name}.png, drawn by the command: {part.caption}*)"
+
+
+def _write_small(part: Drawn) -> None:
+    picture = Image.open(io.BytesIO(png(part.figure))).convert("RGB")
+    picture.save(PICTURES / f"{part.name}.jpg", quality=85, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

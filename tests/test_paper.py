@@ -1,0 +1,257 @@
+"""`dope paper`: runs, the lines they leave, and the page made of them; on small variants of real pictures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import dope
+from dope.cli import app
+from dope.errors import DopeError, InputError
+from dope.executors import Threads
+from dope.paper import cases
+from dope.paper.ledger import Ledger, keep_labels, kept_labels
+from dope.paper.parts import holds, span
+from dope.paper.serial import SerialPeer
+from dope.paper.study import EXACT, OURS, PAPER, SERIAL, Bench, Cell, delta_percent, dice, plane
+from dope.paper.tables import Runs, delta_after, dice_after, faster_after
+from dope.report.article import Article, Drawn, Section, Table, Words
+from dope.report.charts import Chart, Image, Series, figure
+from dope.report.pictures import difference
+
+SERIAL_CUT = Path(__file__).parent.parent / "benchmarks" / "serial_cut.py"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    """The packaged photograph alone, at some thousand pixels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DOPE_DATA", raising=False)
+        patch.setattr(cases, "_QUICK_PIXELS", 3000)
+        cases._learnt.cache_clear()
+        yield
+    cases._learnt.cache_clear()
+
+
+def bench_in(folder, **changes):
+    study = replace(plane(quick=True), kernels=(3,), cuts=((32, 25), (128, 0)), **changes)
+    return Bench.at(study, folder, Threads(1), serial=None)
+
+
+def run_all(bench):
+    cells = bench.left(list(bench.study.cells()))
+    return [bench.run(cell) for cell in cells]
+
+
+def test_every_cell_is_run_once_and_its_line_tells_what_its_labels_say(tmp_path):
+    bench = bench_in(tmp_path)
+    records = run_all(bench)
+    assert [r["method"] for r in records] == [EXACT, PAPER, PAPER, OURS, OURS]
+    stated = bench.study.state("canyon-wren.jpg", 3, True)
+    judged = dope.Energy(stated.judged, stated.energy().pairs)
+    exact = bench.labels(Cell("canyon-wren.jpg", 3, EXACT))
+    brute = dope.minimize(stated.energy(), blocks=1)
+    assert np.array_equal(exact, brute.labels) and brute.exact
+    for record in records:
+        cell = Cell(**{name: record[name] for name in asdict(Cell("", 0, ""))})
+        labels = bench.labels(cell)
+        assert record["energy"] == judged(labels)
+        assert record["dice"] == dice(labels, exact)
+        assert record["delta_percent"] == delta_percent(judged(labels), judged(exact)) >= 0
+        assert record["exact"] == (cell.method == EXACT) or record["delta_percent"] == 0
+        if cell.method != EXACT:
+            first = record["rounds"][0]
+            assert first["delta_percent"] >= record["delta_percent"] - 1e-9  # the best labels are kept
+            assert record["seconds"] >= first["seconds"] > 0
+            best = min(record["rounds"], key=lambda r: r["delta_percent"])
+            assert best["energy"] == pytest.approx(record["energy"], rel=1e-9)  # of rounds, too, strokes left out
+
+
+def test_a_run_that_was_broken_off_goes_on(tmp_path):
+    bench = bench_in(tmp_path)
+    cells = list(bench.study.cells())
+    bench.run(cells[0])
+    lines = tmp_path / "2d-quick" / "runs.jsonl"
+    with lines.open("ab") as stream:
+        stream.write(b'{"case": "canyon-wren.jpg", "ker')  # killed while it wrote
+    again = bench_in(tmp_path)
+    assert again.left(cells) == [cell for cell in cells[1:] if cell.method != SERIAL]
+    run_all(again)
+    assert bench_in(tmp_path).left(cells) == []
+    assert len(lines.read_text().splitlines()) == 5
+
+
+def test_the_ledger_refuses_what_is_no_line(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text("[1]\n")
+    with pytest.raises(InputError, match="expected an object"):
+        Ledger(file, ["a"])
+    file.write_text("nonsense\n")
+    with pytest.raises(InputError, match="no JSON"):
+        Ledger(file, ["a"])
+
+
+def test_labels_come_back_and_damaged_ones_are_refused(tmp_path):
+    labels = np.random.default_rng(0).random((5, 7, 3)) < 0.4
+    file = tmp_path / "labels" / "one.npz"
+    keep_labels(file, labels)
+    assert np.array_equal(kept_labels(file), labels)
+    file.write_bytes(b"PK\x03\x04")
+    with pytest.raises(InputError, match="damaged"):
+        kept_labels(file)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="PyMaxflow has no wheel for Python 3.14")
+def test_the_serial_cut_reaches_the_same_energy_in_a_process_of_its_own(tmp_path, monkeypatch):
+    pytest.importorskip("maxflow")
+    study = replace(plane(quick=True), kernels=(3,), cuts=())
+    monkeypatch.setattr(cases, "_QUICK_PIXELS", 600_000)  # as in the peer's process
+    cases._learnt.cache_clear()
+    bench = Bench.at(study, tmp_path, Threads(), serial=SerialPeer(SERIAL_CUT))
+    exact, serial = [bench.run(cell) for cell in study.cells()]
+    assert serial["whole_energy"] == pytest.approx(exact["whole_energy"], abs=exact["rounding_error"] + 1e-6)
+    assert serial["solver"] == "PyMaxflow" and serial["cpu_seconds"] > 0
+    cases._learnt.cache_clear()
+
+
+def test_a_peer_that_contradicts_is_an_error_and_one_that_is_missing_is_not(tmp_path):
+    script = tmp_path / "peer.py"
+    exact = {"whole_energy": -5.0, "rounding_error": 0.0}
+    script.write_text('print(\'{"skipped": null, "whole_energy": -4.0}\')')
+    with pytest.raises(DopeError, match="one of them is wrong"):
+        SerialPeer(script).measure("2d", "x", 3, True, exact)
+    script.write_text('print(\'{"skipped": "not installed"}\')')
+    assert SerialPeer(script).measure("2d", "x", 3, True, exact) == {"skipped": "not installed"}
+    script.write_text("raise SystemExit(3)")
+    with pytest.raises(DopeError, match="exit code 3"):
+        SerialPeer(script).measure("2d", "x", 3, True, exact)
+    with pytest.raises(InputError, match="no such file"):
+        SerialPeer(tmp_path / "nowhere.py")
+
+
+def line(case, kernel, method, seconds, blocks=1, size=0, **more):
+    return {
+        "case": case,
+        "kernel": kernel,
+        "method": method,
+        "blocks": blocks,
+        "size": size,
+        "seconds": seconds,
+        **more,
+    }
+
+
+def test_measures_are_of_the_best_labels_so_far_and_ratios_of_the_same_case():
+    rounds = [
+        {"round": 1, "delta_percent": 0.5, "dice": 0.9, "seconds": 1.0},
+        {"round": 2, "delta_percent": 0.7, "dice": 0.8, "seconds": 2.0},
+        {"round": 3, "delta_percent": 0.2, "dice": 0.95, "seconds": 4.0},
+    ]
+    run = line("a", 3, PAPER, 5.0, 128, 25, rounds=rounds, delta_percent=0.2, dice=0.95)
+    runs = Runs([run, line("a", 3, SERIAL, 20.0), line("b", 3, SERIAL, 0.0, skipped="too large")])
+    assert [delta_after(n)(runs, "a", run) for n in (1, 2, 3, None)] == [0.5, 0.5, 0.2, 0.2]
+    assert [dice_after(n)(runs, "a", run) for n in (1, 2, 3)] == [0.9, 0.9, 0.95]
+    assert [faster_after(n)(runs, "a", run) for n in (1, 3, None)] == [20.0, 5.0, 4.0]
+    assert faster_after(None)(runs, "b", run) is None
+    assert runs.left_out(SERIAL) == {("b", 3): "too large"}
+    assert runs.over_cases(delta_after(1), 3, PAPER, 128, 25) == [0.5]
+
+
+def test_verdicts_say_where_a_claim_does_not_hold():
+    found = {(3, 64, 0): 0.1, (3, 64, 10): 0.3}
+    assert holds(found, lambda v: v < 1, "below 1") == "yes: below 1 in all 2 columns"
+    assert holds(found, lambda v: v < 0.2, "below 0.2").endswith(
+        "in 1 of 2 columns; not at kernel 3, 64 blocks, Size_10"
+    )
+    assert holds({}, lambda _: True, "") == "not run"
+    assert span([]) == "-"
+
+
+def test_the_command_writes_lines_tables_figures_and_one_page(tmp_path, monkeypatch):
+    command_module = sys.modules["dope.cli.paper"]  # dope.cli.paper is the command
+    monkeypatch.setattr(command_module, "plane", lambda quick: replace(plane(quick=quick), cuts=((32, 25), (128, 0))))
+    command = ["paper", "2d", "--quick", "-o", str(tmp_path / "out"), "--kernels", "3"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    page = tmp_path / "out" / "page-quick"
+    text = (page / "index.html").read_text()
+    assert "does it hold here?" in text and "No serial graph cut was run" in text
+    assert 'src="http' not in text and "<script" not in text
+    names = {file.stem for file in (page / "figures").iterdir()}
+    assert names >= {"2d-energy", "2d-time", "2d-dice", "2d-example-canyon-wren"}
+    for name in names:
+        assert (page / "figures" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+        assert "<svg" in (page / "figures" / f"{name}.svg").read_text()
+    with (page / "tables" / "2d-cells.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["blocks"], row["size"]) for row in rows] == [("32", "Size_25"), ("128", "Size_00")]
+    assert all(row["times faster, 1 round"] == "-" for row in rows)
+    lines = (tmp_path / "out" / "2d-quick" / "runs.jsonl").read_text()
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 0 and "0 to go" in again.output
+    assert (tmp_path / "out" / "2d-quick" / "runs.jsonl").read_text() == lines
+    assert {json.loads(one)["quick"] for one in lines.splitlines()} == {True}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["2d", "--kernels", "4"], "expected some of 3, 5, 7, 9"),
+        (["2d", "--methods", "magic"], "expected some of exact"),
+        (["2d", "--cases", "unicorn"], "no such case"),
+        (["2d", "--serial", "nowhere.py"], "no such file"),
+        (["2d", "--draw"], "no runs to draw"),
+        (["curvature", "--kernels", "3"], "are for 2d and 3d"),
+    ],
+)
+def test_bad_words_are_refused_at_once(tmp_path, words, message):
+    done = CliRunner().invoke(app, ["paper", *words, "--quick", "-o", str(tmp_path)])
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+def test_without_a_scan_3d_is_refused_and_all_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("dope.paper.cases.find_spec", lambda _: None)
+    done = CliRunner().invoke(app, ["paper", "3d", "--quick", "-o", str(tmp_path)])
+    assert done.exit_code == 2 and "set DOPE_DATA" in " ".join(done.output.split())
+    done = CliRunner().invoke(app, ["paper", "all", "--quick", "-o", str(tmp_path), "--cases", "nobody"])
+    assert done.exit_code == 2 and done.output.count("left out") == 3 and "no runs to draw" in done.output
+    (tmp_path / "file").write_text("")
+    done = CliRunner().invoke(app, ["paper", "2d", "--quick", "-o", str(tmp_path / "file")])
+    assert done.exit_code == 2 and "cannot write" in done.output
+
+
+def test_an_article_escapes_what_it_is_told_and_names_its_files():
+    drawn = figure([Chart("t", "x", "y", [1, 2], [Series("a", [0.0, 1.0])], "log")], columns=1, inches=3)
+    article = Article(
+        "<b>", "&", [Section("s", [Words("<script>"), Table("t", "c", ["h"], [["<i>"]]), Drawn("d", "c", drawn)])]
+    )
+    files = dict(article.files())
+    page = files[Path("index.html")].decode()
+    assert "<b>" not in page.replace("<body>", "") and "<script>" not in page and "<i>" not in page
+    assert set(files) == {Path("index.html"), Path("tables/t.csv"), Path("figures/d.png"), Path("figures/d.svg")}
+    assert files[Path("tables/t.csv")] == b"h\n<i>\n"
+
+
+def test_a_figure_of_nothing_is_refused_and_maps_have_a_scale():
+    with pytest.raises(InputError, match="of nothing"):
+        figure([], columns=2)
+    drawn = figure([Image("y", np.eye(4)), Image("p", np.zeros((4, 4, 3), np.uint8))], columns=2, inches=4)
+    assert len(drawn.axes) == 3  # two pictures and the scale of colours
+
+
+def test_difference_shows_each_side_in_its_colour():
+    first, second = np.zeros((6, 6), bool), np.zeros((6, 6), bool)
+    first[0, 0], second[5, 5] = True, True
+    pixels = difference(None, first, second)
+    assert pixels[0, 0].argmax() == 0 and pixels[5, 5].argmax() == 2
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) == 3
+    with pytest.raises(InputError, match="same shape"):
+        difference(None, first, second[:3])
