@@ -1,0 +1,1 @@
+"""What the site needs beside its pages: extensions of Sphinx, each in one file, and a check of what was built."""
