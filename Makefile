@@ -22,9 +22,12 @@ ASKED := $(filter-out file,$(origin PYTHON))
 MADE := $(VENV)/.made-$(shell { pwd; $(if $(ASKED),,$(BIN)/python $(VERSION) ||) "$(PYTHON)" $(VERSION); } \
 	2>/dev/null | $(KEY))
 
-# `make bench FLOW='--cases A2e --repeat 5'` measures less, or more.
+# `make bench FLOW='--cases A2e --repeat 5' GROWTH='--curves sites-3x3'` measures less, or more. A run that was
+# interrupted goes on where it ended.
 FLOW :=
-WARM :=
+WARM := --repeat 1
+GROWTH :=
+SIGNED := --groups peers
 
 # `make bench-exact EXACT='--cases photos-7 A2h --width 16' CURVES='--cases A2h'` does so too.
 EXACT :=
@@ -37,7 +40,7 @@ FUZZ_SEED ?= 0
 FUZZ_RUNS ?= -1
 FUZZ_CXX := clang++
 
-.PHONY: help demo test slow soak bench bench-exact ctest fuzz timing lint format wheel clean
+.PHONY: help demo docs test slow soak bench bench-docs bench-exact ctest fuzz timing lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -57,10 +60,20 @@ soak: $(VENV)/.with-test ## run the tests that look for rare failures for minute
 	$(BIN)/python -m pytest -m soak
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/test_laws.py tests/test_admm.py tests/test_core_flow.py
 
-bench: $(VENV)/.with-bench ## measure speed beside PyMaxflow for half an hour, and put the results into docs/speed.md
+bench: $(VENV)/.with-bench ## measure dope beside all its peers for half an hour, into docs/benchmarks.md and docs/speed.md
 	$(BIN)/python benchmarks/flow.py $(FLOW)
 	$(BIN)/python benchmarks/warm.py $(WARM)
+	$(BIN)/python benchmarks/growth.py $(GROWTH)
+	$(BIN)/python benchmarks/signed.py $(SIGNED)
+	@$(MAKE) bench-docs
+
+bench-docs: $(VENV)/.with-bench ## write all tables and figures of measurements anew, from benchmarks/results into docs
 	$(BIN)/python benchmarks/flow.py --docs
+	$(BIN)/python benchmarks/exact.py --docs
+	$(BIN)/python benchmarks/signed.py --docs
+	$(BIN)/python benchmarks/large.py --docs
+	$(BIN)/python benchmarks/simulate.py --docs
+	$(BIN)/python benchmarks/overview.py
 
 bench-exact: $(VENV)/.with-bench ## measure exact minima beside PyMaxflow for about an hour, into docs/exact_speed.md
 	$(BIN)/python benchmarks/exact.py $(EXACT)
@@ -101,6 +114,13 @@ format: $(VENV)/.with-dev ## put Python and C++ into shape
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CXX_FILES)
+
+# Warnings are errors: a link that leads nowhere, a docstring that Sphinx cannot read, an example that fails.
+docs: $(VENV)/.with-docs ## run the examples and build the documentation, without a network, into build/docs
+	rm -rf build/docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env -d build/doctrees docs build/docs
+	$(BIN)/python docs/extensions/check.py build/docs
+	@echo "The start page is build/docs/index.html"
 
 wheel: $(VENV)/.with-dev ## build the source archive, and a wheel from it, into dist/
 	rm -rf dist

@@ -32,7 +32,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import gaussian_filter
 
 from dope.pairs import half_offsets, mean_contrast_beta
 
@@ -145,6 +144,8 @@ class Noisy:
     hard: bool = False
 
     def make(self, name: str, *, quick: bool) -> Instance:
+        from scipy.ndimage import gaussian_filter  # not above: a process that only solves does without
+
         shape = self.quick_shape if quick else self.shape
         draw = np.random.default_rng(0)
         level = gaussian_filter(draw.standard_normal(shape), self.grain / 10 if quick else self.grain)

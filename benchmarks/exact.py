@@ -135,7 +135,7 @@ def _run_case(name: str, arguments: argparse.Namespace) -> bool:
             request = {"case": name, "quick": arguments.quick, "width": arguments.width, "folder": folder}
             _call(__file__, "--prepare", request)
             shared = {"commit": commit, "command": _command(name, arguments), "machine": lines.machine()}
-            for record in _solved(runs, Path(folder), there):
+            for record in solved(runs, Path(folder), there):
                 if not arguments.curves:
                     record.pop("points", None)
                 lines.append(file, [record | shared])
@@ -204,7 +204,7 @@ def _call(script: str, *arguments: str | Record, limit: float | None = None) -> 
     return answer
 
 
-def _solved(runs: Iterable[Run], folder: Path, there: list[Record]) -> Iterator[Record]:
+def solved(runs: Iterable[Run], folder: Path, there: list[Record]) -> Iterator[Record]:
     """A line for each run, after its labels were judged."""
     integers = Integers.load(folder, mapped=True)
     known = [r["energy"] for r in there if r["exact"]]

@@ -94,16 +94,20 @@ def brain(kernel: int, *, quick: bool) -> Model:
 
 
 def hard(*, quick: bool) -> Model:
-    """A2h as a user would state it: the same unaries and factors, the weights not rounded."""
-    instance = cases.make(HARD, quick=quick)
+    """A2h as a user would state it."""
+    return stated(cases.make(HARD, quick=quick), unit=1000.0)
+
+
+def stated(instance: cases.Instance, *, unit: float) -> Model:
+    """An instance as a user would state it: the same unaries and factors, the weights not rounded."""
     offsets: list[list[int]] = instance.offsets.tolist()
     return Model(
         instance.unary.astype(np.float32),
         instance.features,
-        lam=float(instance.factors[0]),  # all offsets have length 1
+        lam=float(instance.factors[0]) * math.hypot(*offsets[0]),
         kernel=offsets,
         beta=instance.beta,
-        unit=1000.0,
+        unit=unit,
     )
 
 

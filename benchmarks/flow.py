@@ -1,29 +1,31 @@
 """How fast exact minimum cuts on grids are, next to other solvers, on the same integers.
 
-    python benchmarks/flow.py                                  # all cases, dope and PyMaxflow in turn, three times
+    python benchmarks/flow.py                                  # all cases, dope and all peers in turn
     python benchmarks/flow.py --cases A2e C1h --repeat 5
-    python benchmarks/flow.py --cases C2h --peer-repeat 1      # a slow peer once
-    python benchmarks/flow.py --cases A1e C1e --peers PyMaxflow thinmaxflow scipy numpymaxflow
-    python benchmarks/flow.py --table                          # the results as a table
+    python benchmarks/flow.py --peers PyMaxflow --limit 600    # fewer peers, or more patience
+    python benchmarks/flow.py --table                          # the results as tables
     python benchmarks/flow.py --figure speed.png               # and as a figure
     python benchmarks/flow.py --docs                           # both into docs/speed.md, with those of warm.py
 
-Each case is solved in a process of its own, by dope and its peers in turn. Every energy is computed anew from the
-labels and has to be the same, or the run fails. Peak memory is that of a further process for each solver, which starts
-from ready-made arrays and solves once; what it held before it began to build is not counted.
+Every solve has a process of its own, which starts from ready-made arrays; dope and its peers take turns. Peak memory is
+that of the process, less what it held before it began to build. Every energy is computed anew from the labels and has
+to be the same, or the run fails. A peer that has solved for ten seconds in all is not asked again, and one that takes
+longer than the limit is stopped (PyMaxflow, which the ratios need, is not).
 
-Results are added to benchmarks/results/flow.jsonl, one JSON line per solve. `cases.py` says what the cases are; M5 and
-M7 need DOPE_DATA.
+A run leaves out what is there already for the same commit; --again measures anew. Results are added to
+benchmarks/results/flow.jsonl, one JSON line per solve. `cases.py` says what the cases are; M5 and M7 need DOPE_DATA.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +34,35 @@ import lines
 import solvers
 import tables
 from lines import Record
-from solvers import OURS, PEERS, SOLVERS, YARDSTICK, Run, Solver
+from peers import PEERS, SOLVERS
+from solvers import OURS, YARDSTICK, Run, Solver
 
 from dope.memory import peak_bytes
 
 RESULTS = lines.RESULTS / "flow.jsonl"
 # A peer that rounds to float32 may miss the minimum by this much of its value.
 CLOSE = 1e-3
+LIMIT_SECONDS = 60.0
+# Less memory than this is at hand anyway.
+WORTH_TOUCHING = 1 << 28
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often each solver is asked, and for how long.
+
+    A peer that has solved for `enough` seconds in all is not asked again. A solve that takes longer than `limit`
+    seconds of processor time is stopped, but for those of the `unlimited`.
+    """
+
+    repeat: int
+    peer_repeat: int
+    limit: float
+    unlimited: tuple[str, ...] = ()
+    enough: float = 10.0
+
+    def lasts(self, solver: str, repetition: int, spent: float) -> bool:
+        return solver == OURS.name or not repetition or (repetition < self.peer_repeat and spent < self.enough)
 
 
 def main() -> None:
@@ -59,9 +83,10 @@ def _arguments() -> argparse.Namespace:
     )
     add_common_arguments(parser, RESULTS)
     parser.add_argument("--cases", nargs="+", choices=list(cases.RECIPES), default=list(cases.RECIPES))
-    parser.add_argument("--peers", nargs="*", choices=PEERS, default=[YARDSTICK.name], help="by default PyMaxflow")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="by default all of them")
     parser.add_argument("--peer-repeat", type=int, metavar="N", help="how often peers solve, if fewer times")
-    parser.add_argument("--memory", action=argparse.BooleanOptionalAction, default=True, help="measure peak memory too")
+    parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, metavar="SECONDS", help="for a peer's solve")
+    parser.add_argument("--again", action="store_true", help="measure also what is there already for this commit")
     parser.add_argument(
         "--figure", type=Path, metavar="FILE", help="draw the results, as .svg or .png, and run nothing"
     )
@@ -95,7 +120,7 @@ def add_common_arguments(parser: argparse.ArgumentParser, results: Path) -> None
 def _show(arguments: argparse.Namespace) -> None:
     found = lines.read(arguments.results)
     if arguments.table:
-        print(tables.flow_table(found))
+        print("\n\n".join([tables.flow_table(found), tables.everyone_table(found), *tables.left_out(found)]))
     if arguments.figure:
         tables.figure(found, arguments.figure)
     if arguments.docs:
@@ -104,42 +129,96 @@ def _show(arguments: argparse.Namespace) -> None:
 
 def _run_case(name: str, arguments: argparse.Namespace) -> bool:
     """Measure one case and add its lines; False if something went wrong."""
-    peer_repeat = arguments.repeat if arguments.peer_repeat is None else arguments.peer_repeat
+    commit, asked = lines.commit(), [OURS.name, *arguments.peers]
+    if not arguments.again and _there(name, asked, commit, arguments):
+        print(f"{name}: all there for commit {commit}")
+        return True
     command = f"python benchmarks/flow.py --cases {name} --repeat {arguments.repeat}"
     command += f" --peer-repeat {arguments.peer_repeat}" * (arguments.peer_repeat is not None)
-    command += f" --peers {' '.join(arguments.peers)}" + " --quick" * arguments.quick
-    shared = {"commit": lines.commit(), "date": lines.now(), "command": command, "machine": lines.machine()}
-    with tempfile.TemporaryDirectory() as folder:
+    command += f" --peers {' '.join(arguments.peers)} --limit {arguments.limit:g}" + " --quick" * arguments.quick
+    shared = {"commit": commit, "date": lines.now(), "command": command, "machine": lines.machine()}
+    shared["load"] = lines.load()  # before it begins
+    with tempfile.TemporaryDirectory(prefix="dope-flow-") as folder:
         file = str(Path(folder) / "instance.npz")
-        timing = {"stage": "time", "case": name, "quick": arguments.quick, "file": file, "repeat": arguments.repeat}
-        found = run_child(__file__, timing | {"peers": arguments.peers, "peer_repeat": peer_repeat})
-        if found is None:
+        request = {"stage": "make", "case": name, "quick": arguments.quick, "file": file, "solvers": asked}
+        made = run_child(__file__, request)
+        if made is None:
             return False
-        if "missing" in found:
-            print(f"{name} left out: {found['missing']}", file=sys.stderr)
+        if "missing" in made:
+            print(f"{name} left out: {made['missing']}", file=sys.stderr)
             return True
-        peaks = _peaks(found["records"], file) if arguments.memory else {}
-    records = [record | shared | _memory(record, peaks) for record in found["records"]]
-    lines.append(arguments.results, records)
-    print(tables.flow_summary(records), flush=True)
-    return None not in peaks.values()
+        records = list(in_turn(file, made["abouts"], _patience(arguments)))
+    lines.append(arguments.results, [record | shared for record in records])
+    print(tables.flow_summary([record | shared for record in records]), flush=True)
+    return all(any(r["solver"] == solver for r in records) for solver in asked)
 
 
-def _peaks(records: list[Record], file: str) -> dict[str, Record | None]:
-    """Peak memory of each solver that ran, measured apart; None for one that failed."""
-    ran = dict.fromkeys(r["solver"] for r in records if not r["skipped"])
-    return {solver: run_child(__file__, {"stage": "memory", "solver": solver, "file": file}) for solver in ran}
+def _there(name: str, asked: list[str], commit: str, arguments: argparse.Namespace) -> bool:
+    """Whether all of these solvers have solved this case, dope as often as asked for."""
+    case = name + cases.QUICK * arguments.quick
+    found = [r for r in lines.read(arguments.results) if (r["case"], r["commit"]) == (case, commit)]
+    ours = [r for r in found if r["solver"] == OURS.name]
+    return {r["solver"] for r in found} >= set(asked) and len(ours) >= arguments.repeat
 
 
-def _memory(record: Record, peaks: dict[str, Record | None]) -> Record:
-    peak = (peaks.get(record["solver"]) or {}).get("peak_bytes")
-    return {"peak_bytes": peak, "bytes_per_site": None if peak is None else round(peak / record["sites"], 1)}
+def _patience(arguments: argparse.Namespace) -> Patience:
+    peer_repeat = arguments.repeat if arguments.peer_repeat is None else arguments.peer_repeat
+    return Patience(arguments.repeat, peer_repeat, arguments.limit, unlimited=(OURS.name, YARDSTICK.name))
+
+
+def in_turn(file: str, abouts: dict[str, Record], patience: Patience) -> Iterator[Record]:
+    """Every solver in turn, again and again, as long as the patience with it lasts."""
+    spent, least, ready = dict.fromkeys(abouts, 0.0), None, list(abouts)
+    for repetition in range(patience.repeat):
+        for solver in tuple(ready):
+            if not patience.lasts(solver, repetition, spent[solver]):
+                continue
+            limit = None if solver in patience.unlimited else patience.limit
+            record = solved(file, abouts[solver] | {"repetition": repetition}, limit=limit)
+            if record is None or record["skipped"]:
+                ready.remove(solver)
+            else:
+                spent[solver] += tables.seconds(record)
+                least = record["energy"] if least is None else least
+                check_energy(SOLVERS[solver], record["energy"], least)
+            if record is not None:
+                yield record
+
+
+def about(instance: cases.Instance, names: list[str]) -> dict[str, Record]:
+    """Of each solver a line with what is known before it solves, and why it will not, if so."""
+    found = {}
+    for name in names:
+        known = described(instance, SOLVERS[name], 0)
+        reason = solvers.refusal(SOLVERS[name], instance)
+        found[name] = known | {"skipped": reason, "bytes_needed": SOLVERS[name].bytes_needed(instance)}
+    return found
+
+
+def solved(file: str, known: Record, *, limit: float | None) -> Record | None:
+    """The line of one solve, in a process of its own; None if it went wrong."""
+    if known["skipped"]:
+        print(f"{known['case']}: {known['solver']} left out: {known['skipped']}", file=sys.stderr)
+        return known
+    if known["bytes_needed"] > WORTH_TOUCHING:
+        # In yet another process: the one that solves has its peak watched.
+        touch = json.dumps({"touched_bytes": known["bytes_needed"]})
+        subprocess.run([sys.executable, str(Path(__file__).parent / "alone.py"), touch], check=False)
+    return run_child(__file__, {"stage": "solve", "file": file, "about": known, "limit": limit})
 
 
 def run_child(script: str, request: Record) -> Record | None:
-    """What a fresh process of the script answers; None, and a word about it, if it fails."""
+    """What a fresh process of the script answers; None, and a word about it, if it fails.
+
+    One that a signal ended, such as the alarm of its limit, is answered for: it was left out.
+    """
     command = [sys.executable, script, "--child", json.dumps(request)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode < 0 and "about" in request:
+        late = -done.returncode == getattr(signal, "SIGPROF", None)
+        reason = f"stopped after {request['limit']:g} s" if late else f"ended by signal {-done.returncode}"
+        print(f"{request['about']['case']}: {request['about']['solver']} {reason}", file=sys.stderr)
+        return {**request["about"], "skipped": reason}
     if done.returncode:
         print(f"{request.get('case', '')} {request['stage']}: exit code {done.returncode}", file=sys.stderr)
         return None
@@ -149,37 +228,46 @@ def run_child(script: str, request: Record) -> Record | None:
 
 def _child(request: Record) -> Record:
     file = Path(request["file"])
-    if request["stage"] == "memory":
-        return {"peak_bytes": _peak(SOLVERS[request["solver"]], cases.Instance.load(file))}
+    if request["stage"] == "solve":
+        solver = SOLVERS[request["about"]["solver"]]
+        return request["about"] | _solve(cases.Instance.load(file), solver, request["limit"])
     try:
         instance = cases.make(request["case"], quick=request["quick"])
     except cases.MissingDataError as error:
         return {"missing": str(error)}
     instance.save(file)
-    return {"records": list(_time(instance, request))}
+    return {"abouts": about(instance, request["solvers"])}
 
 
-def _time(instance: cases.Instance, request: Record) -> Iterator[Record]:
-    """Every solver in turn, again and again."""
-    ready = []
-    for name in [OURS.name, *request["peers"]]:
-        reason = solvers.refusal(SOLVERS[name], instance)
-        if reason:
-            print(f"{instance.name}: {name} left out: {reason}", file=sys.stderr)
-            yield described(instance, SOLVERS[name], 0) | {"skipped": reason}
-        else:
-            ready.append(SOLVERS[name])
-    least = None
-    for repetition in range(request["repeat"]):
-        for solver in ready:
-            if solver is not OURS and repetition >= request["peer_repeat"]:
-                continue
-            solvers.touch_memory(solver, instance)
-            run = solvers.timed(solver.stages(instance, instance.unary))
-            record = described(instance, solver, repetition) | outcome(instance, run)
-            least = record["energy"] if least is None else least
-            check_energy(solver, record["energy"], least)
-            yield record
+def _solve(instance: cases.Instance, solver: Solver, limit: float | None) -> Record:
+    """Build, solve and read; the peak is the most memory that these hold, beyond what was there before."""
+    stages = solver.stages(instance, instance.unary)
+    _forget_peak()
+    before = peak_bytes()
+    _alarm(limit)
+    run = solvers.timed(stages)
+    _alarm(None)
+    after = peak_bytes()
+    peak = None if before is None or after is None else after - before
+    memory = {"peak_bytes": peak, "bytes_per_site": None if peak is None else round(peak / instance.sites, 1)}
+    return outcome(instance, run) | memory
+
+
+def _alarm(limit: float | None) -> None:
+    """Let the system end this process after so many seconds of work, in whatever code; where it cannot, never.
+
+    Processor time: what else runs on the machine should not decide who is stopped.
+    """
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, limit or 0.0)
+
+
+def _forget_peak() -> None:
+    """Let the peak of this process be what it holds now; where a system cannot, the earlier peak stays the base."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
 
 
 def described(instance: cases.Instance, solver: Solver, repetition: int) -> Record:
@@ -223,25 +311,6 @@ def check_energy(solver: Solver, energy: int, least: int) -> None:
     allowed = 0.0 if solver.exact else CLOSE * abs(least)
     if abs(energy - least) > allowed:
         raise SystemExit(f"{solver.name} found the energy {energy}, another solver {least}")
-
-
-def _peak(solver: Solver, instance: cases.Instance) -> int | None:
-    """The most memory that building, solving and reading hold at once, beyond what was there before."""
-    stages = solver.stages(instance, instance.unary)
-    _forget_peak()
-    before = peak_bytes()
-    run = solvers.timed(stages)
-    after = peak_bytes()
-    del run
-    return None if before is None or after is None else after - before
-
-
-def _forget_peak() -> None:
-    """Let the peak of this process be what it holds now; where a system cannot, the earlier peak stays the base."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
 
 
 if __name__ == "__main__":

@@ -59,6 +59,14 @@ def machine() -> dict[str, Any]:
     return {"cpu": _cpu(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
 
 
+def load() -> float | None:
+    """How many processes wanted a core during the last minute: what else the machine did."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (AttributeError, OSError):  # Windows; or the system does not tell
+        return None
+
+
 def _cpu() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -29,7 +29,7 @@ PAGE = lines.PROJECT / "docs" / "paper.md"
 PICTURES = lines.PROJECT / "docs" / "images" / "paper"
 EXPERIMENTS = ("2d", "3d", "curvature")
 # Pictures whose data may be copied; figures that are lines alone may always be.
-ALLOWED_PICTURES = ("2d-example-canyon-wren", "curvature-dancer_ink-all")
+ALLOWED_PICTURES = ("2d-example-canyon-wren", "curvature-dancer-ink", "curvature-bull")
 RASTER = re.compile(r"example|surfaces|relaxed|curvature-")
 
 

@@ -11,16 +11,19 @@ Groups:
     maxcut   G-set grids, whole and in 8 blocks
     qubo     Beasley's instances with Tabu
     uai      models of the UAI competition, beside dwave-samplers and toulbar2
+    peers    the same integers for dope, thinqpbo and dwave-samplers (`signed_peers.py`): for docs/benchmarks.md
 
-DOPE_DATA names the folder that holds nonsubmodular/ and mrf/. Results are added to benchmarks/results/signed.jsonl, one
-JSON line per solve; a run takes up where another one of the same commit ended, --again measures anew. Energies are
-those of `Energy`, computed from labels, constants included.
+DOPE_DATA names the folder that holds nonsubmodular/ and mrf/; three cases of the peers do without. Results are added to
+benchmarks/results/signed.jsonl, one JSON line per solve; a run takes up where another one of the same commit ended,
+--again measures anew. Energies are those of `Energy`, computed from labels, constants included; the peers' are plain
+sums in integers.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,6 +32,7 @@ from pathlib import Path
 
 import lines
 import numpy as np
+import signed_peers
 from cases import MissingDataError, data_file
 from lines import Record
 from numpy.typing import NDArray
@@ -93,7 +97,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    commit, machine = lines.commit(), lines.machine()
+    commit, machine, load = lines.commit(), lines.machine(), lines.load()
     there = [] if arguments.again else [r for r in lines.read(arguments.results) if r["commit"] == commit]
     done = {(r["group"], r["case"], r["solver"], r["repetition"]) for r in there}
     for group in arguments.groups:
@@ -105,7 +109,7 @@ def _run(arguments: argparse.Namespace) -> None:
             found.setdefault("seconds", time.perf_counter() - begun)
             about = {"group": group, "case": job.case, "solver": job.solver, "repetition": job.repetition}
             again = {"command": f"python benchmarks/signed.py --groups {group} --cases {job.case}"}
-            record = about | found | again | {"date": lines.now(), "commit": commit, "machine": machine}
+            record = about | found | again | {"date": lines.now(), "commit": commit, "machine": machine, "load": load}
             lines.append(arguments.results, [record])
             print(f"{job.case} {job.solver}: {record['energy']:.6g} in {record['seconds']:.3g} s", flush=True)
 
@@ -233,21 +237,42 @@ def _toulbar2(energy: dope.Energy) -> Record:
     return {"seconds": seconds, "energy": value, "bound": problem.GetDDualBound() + energy.constant}
 
 
+def peers_jobs(cases: list[str] | None) -> Iterator[Job]:
+    """What needs data that is not there is left out, with a word about it."""
+    for case in _chosen(cases, signed_peers.CASES):
+        try:
+            whole = _whole_numbers(case)
+        except MissingDataError as error:
+            print(f"{case} left out: {error}", file=sys.stderr)
+            continue
+        for name, solver, solve, repetition in signed_peers.solves(case, whole):
+            yield Job("peers", name, solver, solve, repetition)
+
+
+def _whole_numbers(case: str) -> signed_peers.Whole:
+    if case in signed_peers.GENERATED:
+        return signed_peers.mixed(256, signed_peers.GENERATED[case])
+    if case in STORED:
+        return signed_peers.Whole.of(stored(case), signed_peers.SCALE)
+    file = Path(f"mrf/gset/{case}.txt") if case in CUTS else Path(f"mrf/qubo/{case}.qubo")
+    return signed_peers.Whole.of(dope.read_energy(data_file(file)), 1)
+
+
 def page(text: str, records: list[Record]) -> str:
     """The page with the tables of these lines between its marks."""
     for mark, table in TABLES.items():
         text = between(text, mark, table(records))
-    return between(text, "measured", _measured(records))
+    return between(text, "measured", measured([r for r in records if r["group"] in TABLES]))
 
 
-def _measured(records: list[Record]) -> str:
+def measured(records: list[Record]) -> str:
     """On what and when."""
     machines = sorted({f"{r['machine']['cpu']}, {r['machine']['cores']} cores" for r in records})
     days, commits = sorted({r["date"][:10] for r in records}), sorted({r["commit"] for r in records})
     return f"Measured on {'; '.join(machines)}, {days[0]} to {days[-1]}, commit {', '.join(commits)}."
 
 
-def _newest(records: list[Record], group: str) -> dict[str, dict[str, list[Record]]]:
+def newest(records: list[Record], group: str) -> dict[str, dict[str, list[Record]]]:
     """By case and solver: the lines of the newest commit that has some, all repetitions."""
     found: dict[str, dict[str, list[Record]]] = {}
     for record in (r for r in records if r["group"] == group):
@@ -260,7 +285,7 @@ def _newest(records: list[Record], group: str) -> dict[str, dict[str, list[Recor
 
 def lsa_table(records: list[Record]) -> str:
     rows = ["| case | energy | plain, energy | cuts | plain, cuts | s | plain, s | faster |", "|---|" + "---:|" * 7]
-    for case, found in _newest(records, "lsa").items():
+    for case, found in newest(records, "lsa").items():
         ours, plain = found.get("LsaTr", []), found.get(PLAIN, [])
         if not ours or not plain:
             continue
@@ -273,7 +298,7 @@ def lsa_table(records: list[Record]) -> str:
 
 
 def solvers_table(records: list[Record]) -> str:
-    found = _newest(records, "solvers")
+    found = newest(records, "solvers")
     cases = [case for case in STORED if case in found]
     names = list(dict.fromkeys(name for case in cases for name in found[case]))
     rows = ["| | " + " | ".join(cases) + " |", "|---|" + "---:|" * len(cases)]
@@ -303,7 +328,7 @@ def qubo_table(records: list[Record]) -> str:
 
 def _valued(records: list[Record], group: str, best: dict[str, int]) -> str:
     """What is maximized, and how far it is from the best known."""
-    found = _newest(records, group)
+    found = newest(records, group)
     cases = [case for case in best if case in found]
     names = list(dict.fromkeys(name for case in cases for name in found[case]))
     rows = ["| | " + " | ".join(f"{case} ({best[case]})" for case in cases) + " |", "|---|" + "---:|" * len(cases)]
@@ -318,7 +343,7 @@ def _valued(records: list[Record], group: str, best: dict[str, int]) -> str:
 
 
 def uai_table(records: list[Record]) -> str:
-    found = _newest(records, "uai")
+    found = newest(records, "uai")
     names = list(dict.fromkeys(name for solvers in found.values() for name in solvers))
     rows = ["| | " + " | ".join(f"`{name}`" for name in names) + " |", "|---|" + "---:|" * len(names)]
     for case, solvers in found.items():
@@ -330,7 +355,14 @@ def _number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 1000 else f"{value:.1f}"
 
 
-GROUPS = {"lsa": lsa_jobs, "solvers": solver_jobs, "maxcut": maxcut_jobs, "qubo": qubo_jobs, "uai": uai_jobs}
+GROUPS = {
+    "lsa": lsa_jobs,
+    "solvers": solver_jobs,
+    "maxcut": maxcut_jobs,
+    "qubo": qubo_jobs,
+    "uai": uai_jobs,
+    "peers": peers_jobs,
+}
 TABLES = {"lsa": lsa_table, "solvers": solvers_table, "maxcut": maxcut_table, "qubo": qubo_table, "uai": uai_table}
 
 

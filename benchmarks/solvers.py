@@ -1,4 +1,4 @@
-"""dope and the solvers it is compared with, each as the stages of one solve.
+"""A solve as stages that are timed; dope, and PyMaxflow, which it is measured by. `peers.py` has the others.
 
 What a solver reads is put into its own form before the clock starts, and PyMaxflow and the others are given ready-made
 integer weights, which costs them nothing. dope is given the picture: computing the weights is part of its time.
@@ -6,7 +6,6 @@ integer weights, which costs them nothing. dope is given the picture: computing 
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable
@@ -22,17 +21,13 @@ from cases import Instance, Ints, Labels
 from dope import _core
 from dope.fixed_point import LARGEST, ROOM
 
-# Beyond this many pairs a solver that is fed pair by pair from Python, or that takes a sparse matrix, is measured by
-# how it is fed.
-FEW_PAIRS = 4_000_000
-
 
 @dataclass(frozen=True)
 class Stages:
     """One solve in calls that are timed one by one; `value` is asked for afterwards, and not timed.
 
     `solve` is given what `build` returned, `read` too; `value` gets that and what `solve` returned, and says what the
-    solver holds the minimum to be, or None.
+    solver holds the minimum to be, or None. `apart` is False where a solver builds its graph while it solves.
     """
 
     build: Callable[[], Any]
@@ -41,6 +36,7 @@ class Stages:
     value: Callable[[Any, Any], int | None]
     bits: int
     held_bytes: Callable[[Any], int | None] = lambda _: None
+    apart: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +86,8 @@ def timed(stages: Stages) -> Run:
     t3 = time.perf_counter()
     user_end, system_end = _processor_seconds()
     return Run(
-        build_seconds=None if graph is None else t1 - t0,
-        solve_seconds=t2 - t1,
+        build_seconds=t1 - t0 if stages.apart else None,
+        solve_seconds=t2 - (t1 if stages.apart else t0),
         read_seconds=t3 - t2,
         user_seconds=user_end - user,
         system_seconds=system_end - system,
@@ -215,7 +211,7 @@ class PyMaxflow:
     def stages(self, instance: Instance, unary: Ints) -> Stages:
         import maxflow
 
-        to_source, to_sink = _terminals(unary)
+        to_source, to_sink = terminals(unary)
         reach = int(np.abs(instance.offsets).max())
 
         def build() -> Any:
@@ -232,14 +228,14 @@ class PyMaxflow:
             build=build,
             solve=lambda built: built[0].maxflow(),
             read=lambda built: ~built[0].get_grid_segments(built[1]),
-            value=lambda _, flow: int(flow) + _negative(unary),
+            value=lambda _, flow: int(flow) + negative(unary),
             bits=64,
         )
 
     def restart(self, change: Ints, there: Labels) -> Callable[[Any], Any]:
         """A second solve, with `change` added to the unary at the sites `there`: flow and search trees are kept."""
         nodes = np.flatnonzero(there)
-        to_source, to_sink = _terminals(change[there])
+        to_source, to_sink = terminals(change[there])
 
         def solve(built: Any) -> Any:
             graph = built[0]
@@ -250,151 +246,20 @@ class PyMaxflow:
         return solve
 
 
-class ThinMaxflow:
-    """thinmaxflow's GraphInt: the same algorithm with 32-bit capacities, fed pair by pair."""
-
-    name = "thinmaxflow"
-    package = "thinmaxflow"
-    exact = True
-
-    def refusal(self, instance: Instance) -> str | None:
-        return _too_many_pairs(instance)
-
-    def bytes_needed(self, instance: Instance) -> int:
-        del instance
-        return 0
-
-    def stages(self, instance: Instance, unary: Ints) -> Stages:
-        import thinmaxflow  # type: ignore[import-untyped]
-
-        tails, heads, weights = (ends.tolist() for ends in _edge_list(instance))
-        to_source, to_sink = (terminal.ravel().tolist() for terminal in _terminals(unary))
-
-        def build() -> Any:
-            graph = thinmaxflow.GraphInt(instance.sites, instance.pairs)
-            graph.add_node(instance.sites)
-            for site, (source, sink) in enumerate(zip(to_source, to_sink, strict=True)):
-                graph.add_tweights(site, source, sink)
-            for tail, head, weight in zip(tails, heads, weights, strict=True):
-                graph.add_edge(tail, head, weight, weight)
-            return graph
-
-        def read(graph: Any) -> Labels:
-            in_sink = np.fromiter(map(graph.what_segment, range(instance.sites)), np.bool_, instance.sites)
-            return ~in_sink.reshape(instance.shape)
-
-        return Stages(
-            build=build,
-            solve=lambda graph: graph.maxflow(),
-            read=read,
-            value=lambda _, flow: int(flow) + _negative(unary),
-            bits=32,
-        )
-
-
-class Scipy:
-    """scipy's maximum_flow (Dinic's algorithm) on a sparse matrix with 32-bit capacities."""
-
-    name = "scipy"
-    package = "scipy"
-    exact = True
-
-    def refusal(self, instance: Instance) -> str | None:
-        return _too_many_pairs(instance)
-
-    def bytes_needed(self, instance: Instance) -> int:
-        del instance
-        return 0
-
-    def stages(self, instance: Instance, unary: Ints) -> Stages:
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
-        tails, heads, weights = _edge_list(instance)
-        to_source, to_sink = (terminal.ravel() for terminal in _terminals(unary))
-        source, sink = instance.sites, instance.sites + 1
-        near_source, near_sink = np.flatnonzero(to_source), np.flatnonzero(to_sink)
-        results: list[Any] = []
-
-        def build() -> Any:
-            ends = np.full(len(near_source), source), np.full(len(near_sink), sink)
-            rows = np.concatenate([tails, heads, ends[0], near_sink])
-            columns = np.concatenate([heads, tails, near_source, ends[1]])
-            capacities = np.concatenate([weights, weights, to_source[near_source], to_sink[near_sink]])
-            return csr_array((capacities.astype(np.int32), (rows, columns)), shape=(sink + 1, sink + 1))
-
-        def solve(graph: Any) -> int:
-            results.append(maximum_flow(graph, source, sink))
-            return int(results[-1].flow_value)
-
-        def read(graph: Any) -> Labels:
-            left = graph - results.pop().flow
-            left.eliminate_zeros()
-            reached = breadth_first_order(left, source, return_predecessors=False)
-            labels = np.zeros(sink + 1, dtype=np.bool_)
-            labels[reached] = True
-            return labels[: instance.sites].reshape(instance.shape)
-
-        return Stages(build, solve, read, value=lambda _, flow: flow + _negative(unary), bits=32)
-
-
-class NumpyMaxflow:
-    """numpymaxflow: computes the weights itself, in float32, so that its energy comes close but is not the same."""
-
-    name = "numpymaxflow"
-    package = "numpymaxflow"
-    exact = False
-
-    def refusal(self, instance: Instance) -> str | None:
-        if len(instance.offsets) != len(instance.shape) or np.ptp(instance.factors):
-            return "takes 4 or 6 neighbours of one strength"
-        return None
-
-    def bytes_needed(self, instance: Instance) -> int:
-        del instance
-        return 0
-
-    def stages(self, instance: Instance, unary: Ints) -> Stages:
-        import numpymaxflow  # type: ignore[import-untyped]
-
-        # Probabilities down to exp(-12) pass through float32; it cuts off below 1e-7.
-        unit = max(1.0, float(np.abs(unary).max()) / 12)
-        foreground = 1 / (1 + np.exp(unary / unit))
-        probability = np.stack([1 - foreground, foreground]).astype(np.float32)
-        picture = np.ascontiguousarray(np.moveaxis(instance.features, -1, 0))
-        strength, sigma = float(instance.factors[0]) / unit, math.sqrt(1 / (2 * instance.beta))
-        found: list[npt.NDArray[Any]] = []
-
-        def solve(_: Any) -> None:
-            found.append(numpymaxflow.maxflow(picture, probability, strength, sigma, instance.neighbours))
-
-        return Stages(
-            build=lambda: None,  # one call does it all
-            solve=solve,
-            read=lambda _: found.pop().reshape(instance.shape) > 0.5,
-            value=lambda *_: None,
-            bits=32,
-        )
-
-
-def _too_many_pairs(instance: Instance) -> str | None:
-    return f"{instance.pairs} pairs; run up to {FEW_PAIRS}" if instance.pairs > FEW_PAIRS else None
-
-
-def _terminals(unary: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def terminals(unary: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Capacities from the source and to the sink, such that label 1 is the source's side."""
     prices = unary.astype(np.int64)
     return np.maximum(-prices, 0), np.maximum(prices, 0)
 
 
-def _negative(unary: Ints) -> int:
+def negative(unary: Ints) -> int:
     """What to add to a flow value for the energy: a site with u < 0 cuts nothing for label 1, which saves -u."""
     return int(np.minimum(unary, 0).sum(dtype=np.int64))
 
 
-def _edge_list(instance: Instance) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Ints]:
+def edge_list(instance: Instance) -> tuple[Ints, Ints, Ints]:
     """All pairs: first ends, second ends, weights."""
-    numbers = np.arange(instance.sites).reshape(instance.shape)
+    numbers = np.arange(instance.sites, dtype=np.int32).reshape(instance.shape)
     tails, heads, weights = [], [], []
     for strengths, offset in zip(instance.weights, instance.offsets.tolist(), strict=True):
         tail = tuple(slice(max(0, -s), -s if s > 0 else None) for s in offset)
@@ -407,5 +272,3 @@ def _edge_list(instance: Instance) -> tuple[npt.NDArray[np.int64], npt.NDArray[n
 
 OURS = Dope()
 YARDSTICK = PyMaxflow()
-SOLVERS: dict[str, Solver] = {s.name: s for s in (OURS, YARDSTICK, ThinMaxflow(), Scipy(), NumpyMaxflow())}
-PEERS = [name for name in SOLVERS if name != OURS.name]

@@ -1,13 +1,13 @@
 """What the lines say: tables, a figure, and the page that shows them.
 
 Of each case the lines of the newest commit count, all of them. A ratio compares dope with PyMaxflow in the same run:
-the same process, the same repetition, or PyMaxflow's last one where it solved fewer times.
+the same repetition, or PyMaxflow's last one where it solved fewer times.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -38,7 +38,10 @@ BARS = {
 # A fifth of PyMaxflow's memory; a fifth of a cold solve's time after a strip along one face has changed.
 MEMORY_BAR = 5.0
 WARM_BAR = 5.0
+STOPPED = re.compile(r"stopped after (\S+) s$")
 CHANGES = ("strip", "scattered", "seam", "shift")
+# A run of its own has a load of 1, of 2 with two threads. More, and something else ran on the machine.
+QUIET_LOAD = 2.5
 
 # Okabe and Ito, told apart by colour-blind readers too.
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#8c8c8c"
@@ -112,13 +115,10 @@ def markdown(head: list[str], rows: list[list[str]], *, left: int = 1) -> str:
 
 
 def flow_table(records: Iterable[Record]) -> str:
-    """A row for every case, then the other peers' seconds, if any were asked."""
-    chosen = newest(records)
+    """dope beside PyMaxflow: a row for every case."""
     head = ["case", "sites", "neighbours", "bits", "dope s", "PyMaxflow s", "times as fast", "least to most"]
     head += ["bar", "in user time", "bytes/site", "PyMaxflow bytes/site", "times less", "bar"]
-    table = markdown(head, [_flow_row(case, found) for case, found in chosen.items()])
-    others = _others(chosen)
-    return "\n\n".join([table, *others, *_left_out(chosen)])
+    return markdown(head, [_flow_row(case, found) for case, found in newest(records).items()])
 
 
 def _flow_row(case: str, records: list[Record]) -> list[str]:
@@ -144,24 +144,74 @@ def _flow_row(case: str, records: list[Record]) -> list[str]:
     ]
 
 
-def _others(chosen: dict[str, list[Record]]) -> list[str]:
-    """Best seconds of the peers beside PyMaxflow."""
-    names = sorted({r["solver"] for found in chosen.values() for r in found if not r["skipped"]} - {OURS, YARDSTICK})
-    if not names:
-        return []
+def everyone_table(records: Iterable[Record]) -> str:
+    """The best seconds of every solver, from ready-made arrays to labels; the fastest of each case in bold."""
+    return _by_solver(newest(records), lambda runs: min(map(seconds, runs), default=None), lambda s: f"{s:.3g}")
+
+
+def everyone_user_table(records: Iterable[Record]) -> str:
+    """The same in user time: no page faults, nothing that the machine did beside."""
+    return _by_solver(
+        newest(records), lambda runs: min((r["user_seconds"] for r in runs), default=None), lambda s: f"{s:.3g}"
+    )
+
+
+def everyone_memory_table(records: Iterable[Record]) -> str:
+    """Bytes per site of every solver; the least of each case in bold."""
+
+    def most(runs: list[Record]) -> float | None:
+        return max((r["bytes_per_site"] for r in runs if r["bytes_per_site"]), default=None)
+
+    return _by_solver(newest(records), most, number, limited=False)
+
+
+def _by_solver(
+    chosen: dict[str, list[Record]],
+    measure: Callable[[list[Record]], float | None],
+    show: Callable[[float], str],
+    *,
+    limited: bool = True,
+) -> str:
+    """A row for every case. A solver that was stopped shows its limit, where that is of the same kind (`limited`)."""
+    tried = {r["solver"] for found in chosen.values() for r in found if not r["skipped"] or STOPPED.match(r["skipped"])}
+    names = sorted(tried - {OURS, YARDSTICK})
     rows = []
     for case, found in chosen.items():
-        best = [min(map(seconds, _runs(found, name)), default=None) for name in (OURS, YARDSTICK, *names)]
-        if any(best[2:]):
-            rows.append([case, *(number(value, ".3f") for value in best)])
-    return [markdown(["case, seconds", OURS, YARDSTICK, *names], rows)]
+        values = {name: measure(_runs(found, name)) for name in (OURS, YARDSTICK, *names)}
+        least = min((value for value in values.values() if value is not None), default=None)
+        shown = {
+            name: f"**{show(value)}**" if value == least else show(value) for name, value in values.items() if value
+        }
+        cells = [shown.get(name) or (_stopped(found, name) if limited else "-") for name in values]
+        rows.append([case, f"{found[0]['sites']:,}", str(found[0]["neighbours"]), *cells])
+    return markdown(["case", "sites", "neighbours", OURS, YARDSTICK, *names], rows)
 
 
-def _left_out(chosen: dict[str, list[Record]]) -> list[str]:
-    reasons = {
-        f"{r['case']}: {r['solver']} {r['skipped']}." for found in chosen.values() for r in found if r["skipped"]
-    }
-    return ["Left out: " + " ".join(sorted(reasons))] if reasons else []
+def _stopped(records: list[Record], solver: str) -> str:
+    """For a cell without a number: the limit that was passed, if so."""
+    found = [STOPPED.match(r["skipped"] or "") for r in records if r["solver"] == solver]
+    limits = [match[1] for match in found if match]
+    return f"> {limits[-1]}" if limits else "-"
+
+
+def left_out(records: Iterable[Record]) -> list[str]:
+    """Who did not solve what, and why, by solver and reason."""
+    reasons: dict[str, list[str]] = {}
+    for case, found in newest(records).items():
+        for r in found:
+            if r["skipped"]:
+                cases_of = reasons.setdefault(f"{r['solver']} ({_short(r['skipped'])})", [])
+                cases_of += [case] * (case not in cases_of)
+    return ["Left out: " + "; ".join(f"{who}: {', '.join(those)}" for who, those in sorted(reasons.items())) + "."] * (
+        bool(reasons)
+    )
+
+
+def _short(reason: str) -> str:
+    """A reason without the numbers of a single case."""
+    if "pairs; run up to" in reason:
+        return "more than " + reason.rpartition(" ")[2] + " pairs"
+    return "needs more memory than there was" if reason.startswith("needs ") else reason
 
 
 def flow_summary(records: list[Record]) -> str:
@@ -298,9 +348,9 @@ def page(text: str, flow: list[Record], warm: list[Record]) -> str:
     flow, warm = _full_size(flow), _full_size(warm)
     if flow:
         picture = f"![How many times as fast and as small as PyMaxflow](images/{FIGURE.name})"
-        text = between(text, "flow", "\n\n".join([_measured(flow), flow_table(flow), picture]))
+        text = between(text, "flow", "\n\n".join([measured(_used(flow)), flow_table(flow), picture]))
     if warm:
-        text = between(text, "warm", "\n\n".join([_measured(warm), warm_table(warm)]))
+        text = between(text, "warm", "\n\n".join([measured(_used(warm)), warm_table(warm)]))
     return text
 
 
@@ -308,16 +358,22 @@ def _full_size(records: list[Record]) -> list[Record]:
     return [record for record in records if record["case"] in RECIPES]
 
 
-def _measured(records: list[Record]) -> str:
-    """On what, with what and when the newest lines were made."""
-    used = [r for found in newest(records).values() for r in found]
+def measured(records: Iterable[Record]) -> str:
+    """On what, with what and when, and whether the machine was quiet."""
+    used = list(records)
     machines = sorted({f"{r['machine']['cpu']}, {r['machine']['cores']} cores" for r in used})
-    peers = sorted({f"{r['solver']} {r['version']}" for r in used if r["solver"] != OURS and not r["skipped"]})
-    commits = sorted({r["commit"] for r in used})
-    days = sorted({r["date"][:10] for r in used})
+    peers = {f"{r['solver']} {r['version']}" for r in used if r["solver"] != OURS and r.get("version")}
+    commits, days = sorted({r["commit"] for r in used}), sorted({r["date"][:10] for r in used})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    parts = ["; ".join(machines), when, f"commit {', '.join(commits)}", *peers]
-    return f"Measured on {', '.join(parts)}."
+    parts = ["; ".join(machines), when, f"commit {', '.join(commits)}", *sorted(peers)]
+    busiest = max((r["load"] for r in used if r.get("load") is not None), default=0.0)
+    beside = f" Other programs ran beside some of it (load up to {busiest:.1f})." if busiest > QUIET_LOAD else ""
+    return f"Measured on {', '.join(parts)}.{beside}"
+
+
+def _used(records: list[Record]) -> list[Record]:
+    """The newest lines of dope and PyMaxflow."""
+    return [r for those in newest(records).values() for r in those if r["solver"] in (OURS, YARDSTICK)]
 
 
 def between(text: str, mark: str, content: str) -> str:

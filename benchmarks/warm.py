@@ -11,7 +11,8 @@ strip again, all one way), and the flow is solved again. Beside it: a new flow, 
 unaries, which has to find the same energy; and PyMaxflow, which solves the case once from nothing and then each change,
 flow and search trees kept.
 
-Results are added to benchmarks/results/warm.jsonl, in the format of flow.py.
+A run leaves out what is there already for the same commit; --again measures anew. Results are added to
+benchmarks/results/warm.jsonl, in the format of flow.py.
 """
 
 from __future__ import annotations
@@ -53,14 +54,20 @@ def _arguments() -> argparse.Namespace:
     add_common_arguments(parser, RESULTS)
     parser.add_argument("--cases", nargs="+", choices=list(cases.RECIPES), default=list(cases.RECIPES))
     parser.add_argument("--peer", action=argparse.BooleanOptionalAction, default=True, help="PyMaxflow too, once")
+    parser.add_argument("--again", action="store_true", help="measure also what is there already for this commit")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parsed(parser)
 
 
 def _run_case(name: str, arguments: argparse.Namespace) -> bool:
+    commit = lines.commit()
+    there = {(r["case"], r["commit"], r["repetition"]) for r in lines.read(arguments.results) if not arguments.again}
+    if (name + cases.QUICK * arguments.quick, commit, arguments.repeat - 1) in there:
+        print(f"{name}: all there for commit {commit}")
+        return True
     command = f"python benchmarks/warm.py --cases {name} --repeat {arguments.repeat}"
     command += " --no-peer" * (not arguments.peer) + " --quick" * arguments.quick
-    shared = {"commit": lines.commit(), "date": lines.now(), "command": command, "machine": lines.machine()}
+    shared = {"commit": commit, "date": lines.now(), "command": command, "machine": lines.machine()}
     request = {"stage": "warm", "case": name, "quick": arguments.quick, "repeat": arguments.repeat}
     found = run_child(__file__, request | {"peer": arguments.peer})
     if found is None:

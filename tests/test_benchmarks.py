@@ -34,6 +34,8 @@ FIELDS = {
     "machine",
 }
 
+MADE = ("date", "commit", "command", "machine")
+
 
 @pytest.fixture
 def module(monkeypatch):
@@ -72,7 +74,7 @@ def lines_in(folder):
 
 def test_solvers_take_turns_and_agree(run, brain, tmp_path):
     pytest.importorskip("maxflow")
-    arguments = ["--quick", "--cases", "A1h", "M5", "--repeat", "2", "--peer-repeat", "1"]
+    arguments = ["--quick", "--cases", "A1h", "M5", "--repeat", "2", "--peer-repeat", "1", "--peers", "PyMaxflow"]
     done = run("flow.py", *arguments, DOPE_DATA=brain)
     assert done.returncode == 0, done.stderr
     found = lines_in(tmp_path)
@@ -89,13 +91,44 @@ def test_solvers_take_turns_and_agree(run, brain, tmp_path):
 
 
 def test_what_is_missing_is_said(run, tmp_path):
-    arguments = ["--quick", "--cases", "M5", "Be", "--repeat", "1", "--no-memory", "--peers", "scipy", "numpymaxflow"]
+    arguments = ["--quick", "--cases", "M5", "Be", "--repeat", "1", "--peers", "scipy", "numpymaxflow"]
     done = run("flow.py", *arguments)
     assert done.returncode == 0, done.stderr
     assert "M5 left out: DOPE_DATA" in done.stderr and "numpymaxflow left out" in done.stderr
     found = {line["solver"]: line for line in lines_in(tmp_path)}
     assert found["dope"]["energy"] == found["scipy"]["energy"] is not None
     assert found["numpymaxflow"]["energy"] is None and found["numpymaxflow"]["skipped"]
+    again = run("flow.py", *arguments, "--cases", "Be")
+    assert "all there" in again.stdout and len(lines_in(tmp_path)) == len(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["PyMaxflow", "thinmaxflow", "scipy", "OR-tools", "igraph", "HPF", "gco", "numpymaxflow"]
+)
+@pytest.mark.parametrize("case", ["A1h", "C1e", "Be"])
+def test_every_peer_finds_the_minimum(module, name, case):
+    peers, solvers, flow = module("peers"), module("solvers"), module("flow")
+    solver, instance = peers.SOLVERS[name], module("cases").make(case, quick=True)
+    if solvers.installed(solver) is None:
+        pytest.skip(f"{solver.package} is not installed; it is in the extra bench, where it can be")
+    reason = solver.refusal(instance)
+    if reason:
+        pytest.skip(f"{name} {reason}")
+    least = flow.outcome(instance, solvers.timed(solvers.OURS.stages(instance, instance.unary)))["energy"]
+    found = flow.outcome(instance, solvers.timed(solver.stages(instance, instance.unary)))
+    flow.check_energy(solver, found["energy"], least)
+
+
+def test_a_slow_peer_is_stopped(module, tmp_path):
+    flow, instance = module("flow"), module("cases").make("Be", quick=True)
+    instance.save(tmp_path / "instance.npz")
+    known = flow.about(instance, ["scipy"])["scipy"]
+    record = flow.solved(str(tmp_path / "instance.npz"), known, limit=1e-4)
+    assert record["skipped"] == "stopped after 0.0001 s" and record["energy"] is None
+    shared = {"date": "1", "commit": "a"}
+    ours = known | {"solver": "dope", "build_seconds": 1.0, "solve_seconds": 1.0, "read_seconds": 1.0}
+    table = module("tables").everyone_table([record | shared, ours | shared, ours | shared | {"solver": "HPF"}])
+    assert table.endswith("| **3** | - | **3** | > 0.0001 |")
 
 
 def test_a_solver_that_does_not_fit_is_left_out(module, monkeypatch):
@@ -331,6 +364,58 @@ def test_energies_that_repel_are_solved_beside_a_plain_lsa_tr(run, module, tmp_p
     signed = module("signed")
     page = signed.page(signed.PAGE.read_text(encoding="utf-8"), found)
     assert "| s05 |" in page and "`LsaTr()`" in page
+
+
+def test_roof_duals_are_the_same_and_energies_add_up(module):
+    signed_peers = module("signed_peers")
+    whole = signed_peers.mixed(9, 0.2)
+    found = {"mixed-20": {}}
+    for _, solver, solve, repetition in signed_peers.solves("mixed-20", whole):
+        if repetition == 0 and "tabu" not in solver:
+            found["mixed-20"][solver] = [solve()]
+    labels = np.random.default_rng(0).random(81) < 0.5
+    assert whole.energy(labels) == module("signed").dope.Energy.graph(
+        whole.unary, np.stack([whole.first, whole.second], axis=1), whole.weights
+    )(labels)
+    bounds = {record[0]["twice_bound"] for name, record in found["mixed-20"].items() if name in signed_peers.ROOFS}
+    assert len(bounds) == 1 and all(2 * r[0]["energy"] >= max(bounds) for r in found["mixed-20"].values())
+    assert "| mixed-20 | 81 | 272 |" in signed_peers.roof_table(found)
+    assert "**" in signed_peers.energies_table(found)
+    with pytest.raises(SystemExit, match="roof duals differ"):
+        signed_peers._agreeing({"twice_bound": 3}, {4})
+
+
+def test_curves_of_growth_are_measured_and_drawn(run, module, tmp_path):
+    arguments = ["--quick", "--curves", "sites-6", "blocks-hard", "--peers", "scipy", "--repeat", "1", "--most", "600"]
+    done = run("growth.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    found = lines_in(tmp_path)
+    assert [(line["curve"], line["x"], line["solver"]) for line in found] == [
+        ("sites-6-quick", 512.0, "dope"),
+        ("sites-6-quick", 512.0, "scipy"),
+        ("blocks-hard-quick", 1.0, "dope"),
+        ("blocks-hard-quick", 4.0, "dope"),
+    ]
+    for line in found:
+        assert all(line[name] is not None for name in ("energy", "seconds", "peak_bytes", *MADE))
+        assert len({other["energy"] for other in found if other["case"] == line["case"]}) == 1
+        assert str(tmp_path) not in json.dumps(line) and str(FOLDER.parent) not in json.dumps(line)
+    assert not run("growth.py", *arguments).stdout and lines_in(tmp_path) == found
+    growth_tables = module("growth_tables")
+    assert not growth_tables.full_size(found)
+    assert "| 512 |" in "".join(growth_tables.sections(found).values())
+    drawn = growth_tables.figures(found, tmp_path)
+    assert [file.name for file in drawn] == ["growth_sites.svg", "growth_blocks.svg"]
+    assert all("<svg" in file.read_text() for file in drawn)
+
+
+def test_the_page_of_all_peers_shows_the_lines_that_are_there(module):
+    overview = module("overview")
+    found = overview.Lines.read(module("lines").RESULTS)
+    text = overview.PAGE.read_text(encoding="utf-8")
+    if not found.any:
+        pytest.skip("benchmarks/results has no lines yet: make bench")
+    assert overview.page(text, found) == text, "run: make bench-docs"
 
 
 def test_energies_that_repel_need_their_data(run):
