@@ -40,7 +40,7 @@ FUZZ_SEED ?= 0
 FUZZ_RUNS ?= -1
 FUZZ_CXX := clang++
 
-.PHONY: help demo docs test slow soak bench bench-docs bench-exact ctest fuzz timing lint format wheel clean
+.PHONY: help demo docs test slow soak bench bench-docs bench-exact paper ctest fuzz timing lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -79,6 +79,10 @@ bench-exact: $(VENV)/.with-bench ## measure exact minima beside PyMaxflow for ab
 	$(BIN)/python benchmarks/exact.py $(EXACT)
 	$(BIN)/python benchmarks/exact.py --curves $(CURVES)
 	$(BIN)/python benchmarks/exact.py --docs
+
+paper: $(VENV)/.with-bench ## run the paper's experiments for hours, into paper/ and docs/paper.md; goes on where it was broken off
+	$(BIN)/dope paper all --output paper --serial benchmarks/serial_cut.py
+	$(BIN)/python benchmarks/paper_page.py paper
 
 ctest: $(VENV)/.tools ## run the C++ tests under the address and undefined-behaviour sanitizers
 	PATH="$$PWD/$(BIN):$$PATH" && \
