@@ -71,10 +71,10 @@ def _texts(section: Section) -> Iterator[str]:
             yield "\n".join([f"{part.caption}", "", rows[0], "|---" * len(part.head) + "|", *rows[1:]])
         elif not RASTER.search(part.name):
             (PICTURES / f"{part.name}.svg").write_text(svg(part.figure), encoding="utf-8")
-            yield f"![{part.caption}](images/paper/{part.name}.svg)\n\n{part.caption}"
+            yield f"![{part.name}](images/paper/{part.name}.svg)\n\n{part.caption}"
         elif part.name in ALLOWED_PICTURES:
             _write_small(part)
-            yield f"![{part.caption}](images/paper/{part.name}.jpg)\n\n{part.caption}"
+            yield f"![{part.name}](images/paper/{part.name}.jpg)\n\n{part.caption}"
         else:
             yield f"(*{part.name}.png, drawn by the command: {part.caption}*)"
 
