@@ -11,6 +11,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := pyproject.toml CMakeLists.txt $(shell find cpp -type f)
 CXX_FILES := $(shell find cpp -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 
+# Some machines set it. The tests start a hundred processes, and each would compile all of dope's Python again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests pass wrong things on purpose, and know which half of a union they hold.
 TESTS_MAY := arg-type call-overload index operator union-attr var-annotated
 
@@ -51,7 +54,7 @@ demo: $(VENV)/.with-report ## segment the packaged photo and write pictures into
 	$(BIN)/dope demo
 
 test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further test images, if there is one
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 slow: $(VENV)/.with-dev ## run the tests that take longer: the guide to MRI, interrupts of the demonstration
 	$(BIN)/python -m pytest -m slow
@@ -88,7 +91,7 @@ ctest: $(VENV)/.tools ## run the C++ tests under the address and undefined-behav
 	PATH="$$PWD/$(BIN):$$PATH" && \
 	cmake --fresh -S . -B build/ctest -G Ninja -DDOPE_TESTS=ON -DDOPE_PYTHON=OFF -DDOPE_SANITIZE=ON && \
 	cmake --build build/ctest && \
-	ctest --test-dir build/ctest --output-on-failure --no-tests=error
+	ctest --test-dir build/ctest --parallel 4 --output-on-failure --no-tests=error
 
 fuzz: $(VENV)/.tools ## look for calls that break the C++ core, for FUZZ_SECONDS (600); needs clang and its libFuzzer
 	PATH="$$PWD/$(BIN):$$PATH" && \

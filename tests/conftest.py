@@ -18,3 +18,12 @@ def data_folder() -> Path:
     if not folder:
         pytest.skip("DOPE_DATA is not set: no further test images")
     return Path(folder)
+
+
+# The longest first: who comes upon a test of half a minute at the end works alone while the others have nothing left.
+LONG_FILES = ("test_readme.py", "test_benchmarks.py", "test_dask_volumes.py", "test_dask_faults.py", "test_dask.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the long files before all others, and each file's in its own order."""
+    items.sort(key=lambda item: LONG_FILES.index(item.path.name) if item.path.name in LONG_FILES else len(LONG_FILES))

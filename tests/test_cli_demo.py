@@ -100,27 +100,40 @@ def test_version_and_help(tmp_path):
     assert shown.returncode == 0 and "--kernel" in shown.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--kernel", "4"], "kernel is 4"),
-        (["--kernel", "1"], "kernel 1"),
-        (["--blocks", "0"], "0 blocks"),
-        (["--overlap", "1"], "overlap is 1.0"),
-        (["--overlap", "-0.5"], "overlap is -0.5"),
-        (["--workers", "0"], "Threads(0)"),
-        (["-o", "a_file"], "cannot make the folder a_file"),
-        (["--method", "magic"], "magic"),
-        (["--blocks", "many"], "--blocks"),
-    ],
-)
-def test_bad_input_ends_in_one_line_and_exit_code_2(tmp_path, arguments, words):
+BAD_INPUT = [
+    (["--kernel", "4"], "kernel is 4"),
+    (["--kernel", "1"], "kernel 1"),
+    (["--blocks", "0"], "0 blocks"),
+    (["--overlap", "1"], "overlap is 1.0"),
+    (["--overlap", "-0.5"], "overlap is -0.5"),
+    (["--workers", "0"], "Threads(0)"),
+    (["-o", "a_file"], "cannot make the folder a_file"),
+    (["--method", "magic"], "magic"),
+    (["--blocks", "many"], "--blocks"),
+]
+
+
+def assert_one_line(code, out, err, words):
+    assert code == 2 and words in err and "Traceback" not in err
+    assert out == ""
+    if "usage" not in err.lower():  # what typer itself says of arguments comes in a frame
+        assert len(err.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("small_sample")
+@pytest.mark.parametrize(("arguments", "words"), BAD_INPUT)
+def test_bad_input_ends_in_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "a_file").touch()
+    done = CliRunner().invoke(cli.app, ["demo", *arguments])
+    assert_one_line(done.exit_code, done.stdout, done.stderr, words)
+
+
+# A process takes a second: one refusal by dope, and one by typer.
+@pytest.mark.parametrize(("arguments", "words"), [BAD_INPUT[0], BAD_INPUT[-1]])
+def test_the_process_ends_so_too(tmp_path, arguments, words):
     done = run("demo", *arguments, folder=tmp_path)
-    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
-    assert done.stdout == ""
-    if "usage" not in done.stderr.lower():  # what typer itself says of arguments comes in a frame
-        assert len(done.stderr.splitlines()) == 1
+    assert_one_line(done.returncode, done.stdout, done.stderr, words)
 
 
 def test_the_packaged_photo_is_large_and_its_strokes_fit():
