@@ -51,7 +51,7 @@ WORTH_TOUCHING = 1 << 28
 class Patience:
     """How often each solver is asked, and for how long.
 
-    A peer that has solved for `enough` seconds in all is not asked again. A solve that takes longer than `limit`
+    Who has solved for `enough` seconds in all is not asked again. A solve that takes longer than `limit`
     seconds of processor time is stopped, but for those of the `unlimited`.
     """
 
@@ -62,7 +62,8 @@ class Patience:
     enough: float = 10.0
 
     def lasts(self, solver: str, repetition: int, spent: float) -> bool:
-        return solver == OURS.name or not repetition or (repetition < self.peer_repeat and spent < self.enough)
+        most = self.repeat if solver == OURS.name else self.peer_repeat
+        return not repetition or (repetition < most and spent < self.enough)
 
 
 def main() -> None:

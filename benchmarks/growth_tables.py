@@ -48,15 +48,14 @@ def seconds(record: Record) -> float | None:
 
 
 def newest(records: Iterable[Record]) -> dict[str, dict[float, list[Record]]]:
-    """By curve and point: the lines of the newest commit that has any of this curve."""
-    groups: dict[str, list[Record]] = {}
+    """By curve and point: the lines of the newest commit that has any of this point."""
+    groups: dict[tuple[str, float], list[Record]] = {}
     for record in records:
-        groups.setdefault(record["curve"], []).append(record)
+        groups.setdefault((record["curve"], record["x"]), []).append(record)
     found: dict[str, Curve] = {}
-    for curve, those in groups.items():
+    for (curve, x), those in groups.items():
         last = max(those, key=lambda record: str(record["date"]))["commit"]
-        for record in (r for r in those if r["commit"] == last):
-            found.setdefault(curve, {}).setdefault(record["x"], []).append(record)
+        found.setdefault(curve, {})[x] = [record for record in those if record["commit"] == last]
     return found
 
 

@@ -50,11 +50,11 @@ def main() -> None:
 
 
 def described(name: str, record: Record, commit: str) -> Record:
-    """A line with what made it."""
+    """A line with the command that makes it again, and the commit at which it was taken over into the project."""
     command = f"dope paper {name} -o paper --cases {record['case']!r}"
     if name != "curvature":
         command += f" --serial benchmarks/serial_cut.py --kernels {record['kernel']} --methods {record['method']}"
-    return {**record, "commit": record.get("commit", commit), "command": command, "machine": lines.machine()}
+    return {"machine": lines.machine(), **record, "taken_over_at": commit, "command": command}
 
 
 def markdown(parts: Iterable[Section]) -> str:

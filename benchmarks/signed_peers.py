@@ -224,8 +224,11 @@ def _stages(records: list[Record]) -> str:
 
 
 def _ratio(ours: list[Record], theirs: list[Record]) -> str:
-    ratios = [b["seconds"] / a["seconds"] for a, b in zip(ours, theirs, strict=False)]
-    return f"**{float(np.median(ratios)):.1f}**" if ratios else "-"
+    """Of the best times, which are those that are shown."""
+    if not ours or not theirs:
+        return "-"
+    ratio = min(r["seconds"] for r in theirs) / min(r["seconds"] for r in ours)
+    return f"{ratio:.1f}"
 
 
 def energies_table(found: dict[str, dict[str, list[Record]]]) -> str:

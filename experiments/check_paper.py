@@ -44,7 +44,9 @@ def main() -> None:
     parser.add_argument("--most", type=float, default=4e8, help="pairs; runs with more are not drawn")
     arguments = parser.parse_args()
     runs = [run for run in _runs(arguments.folder, arguments.quick) if run["pairs"] <= arguments.most]
-    drawn = np.random.default_rng(arguments.seed).choice(len(runs), arguments.number, replace=False)
+    if not runs:
+        raise SystemExit(f"{arguments.folder}: no runs of the paper's ADMM; make some with `dope paper 2d -o FOLDER`")
+    drawn = np.random.default_rng(arguments.seed).choice(len(runs), min(arguments.number, len(runs)), replace=False)
     wrong = [not _agrees(runs[k], arguments.quick) for k in drawn]
     sys.exit(any(wrong))
 

@@ -20,7 +20,7 @@ from dope.executors import Threads
 from dope.paper.cases import MissingDataError
 from dope.paper.ink import InkBench, ink
 from dope.paper.ink import told as ink_told
-from dope.paper.ledger import Record
+from dope.paper.ledger import Ledger, Record
 from dope.paper.page import write_page
 from dope.paper.serial import SerialPeer
 from dope.paper.study import METHODS, Bench, Study, plane, volume
@@ -41,6 +41,9 @@ class Workbench(Protocol[CellT]):
 
     @property
     def study(self) -> Named: ...
+
+    @property
+    def ledger(self) -> Ledger: ...
 
     def left(self, cells: Sequence[CellT]) -> list[CellT]: ...
 
@@ -153,15 +156,15 @@ def _chosen(known: tuple[str, ...], cases: str | None) -> tuple[str, ...]:
 def _named(text: str | None, known: Iterable[str], option: str) -> list[str]:
     words = [] if text is None else [word.strip() for word in text.split(",") if word.strip()]
     unknown = [word for word in words if word not in known]
-    if unknown:
-        raise InputError(f"--{option}: {', '.join(unknown)}; expected some of {', '.join(known)}")
+    if unknown or (text is not None and not words):
+        raise InputError(f"--{option}: {', '.join(unknown) or 'nothing'}; expected some of {', '.join(known)}")
     return words
 
 
 def _run(bench: Workbench[CellT], cells: Sequence[CellT], told: Callable[[Record], str], console: Console) -> None:
     left = bench.left(cells)
     console.print(f"{bench.study.name}: {len(cells) - len(left)} of {len(cells)} runs are there, {len(left)} to go")
-    with _progress(console) as progress:
+    with bench.ledger.alone(), _progress(console) as progress:
         task = progress.add_task(bench.study.name, total=len(left))
         for cell in left:
             progress.update(task, description=str(cell))

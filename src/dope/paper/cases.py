@@ -23,6 +23,7 @@ from dope.arrays import Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.io import load, read_image, read_scribbles
+from dope.io.files import reading
 from dope.models import color_unary, kernel_lam, seed_unary
 
 # More than the pairs of any site weigh together, which is at most _WEIGHT.
@@ -31,6 +32,7 @@ _WEIGHT_3D, _CLIP_3D = 12.0, 6.0
 _QUICK_PIXELS, _QUICK_VOXELS = 600_000, 260_000
 
 PACKAGED_PHOTO = "canyon-wren.jpg"
+AVERAGE_BRAIN = "white matter of MNI152"
 STRUCTURES = {"white matter": "prob_wm_u8", "putamen": "prob_putamen_u8"}
 _SCAN = Path("mri") / "brain_200x200x100.npz"
 _AVERAGE = "mni_icbm152_{}_tal_nlin_sym_09a_converted.nii.gz"
@@ -80,7 +82,11 @@ def photo_names() -> list[str]:
     data = folder()
     if data is None or not (data / "photos" / "scribbles.json").is_file():
         return [PACKAGED_PHOTO]
-    names: list[str] = list(json.loads((data / "photos" / "scribbles.json").read_text(encoding="utf-8")))
+    file = data / "photos" / "scribbles.json"
+    with reading(file):
+        names = list(json.loads(file.read_text(encoding="utf-8")))
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{file}: names no photographs; expected an object with each one's strokes by its name")
     return names
 
 
@@ -103,10 +109,13 @@ def _learnt(name: str, quick: bool) -> tuple[Pictured, Reals]:
 def picture_photo(name: str, quick: bool) -> Pictured:
     """A photograph and its strokes; for a quick run, every few pixel."""
     data = folder()
-    if data is None or not (data / "photos" / name).is_file():
+    there = data is not None and (data / "photos" / name).is_file()
+    if not there and name == PACKAGED_PHOTO:
         with samples.canyon_wren() as sample:
             image = read_image(sample.photo)
             seeds = read_scribbles(sample.scribbles, image.shape)
+    elif data is None or not there:
+        raise MissingDataError(f"no photograph {name}: DOPE_DATA names no folder that holds photos/{name}")
     else:
         image = read_image(data / "photos" / name)
         seeds = read_scribbles(data / "photos" / "scribbles.json", image.shape, photo=name)
@@ -120,7 +129,7 @@ def structure_names() -> list[str]:
     if data is not None and (data / _SCAN).is_file():
         return list(STRUCTURES)
     if find_spec("nilearn") is not None:
-        return ["white matter"]
+        return [AVERAGE_BRAIN]
     raise MissingDataError(
         f"no brain scan: DOPE_DATA names no folder that holds {_SCAN.as_posix()}, and nilearn, which brings one, is "
         "not installed; set DOPE_DATA, or run: pip install nilearn"
@@ -152,11 +161,14 @@ def picture_structure(name: str, quick: bool) -> Pictured:
 def _scan(name: str) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """The scan, and what its soft map says about each voxel, from 0 to 1."""
     data = folder()
-    if data is not None and (data / _SCAN).is_file():
-        with np.load(data / _SCAN, allow_pickle=False) as stored:
+    if name in STRUCTURES:
+        if data is None or not (data / _SCAN).is_file():
+            raise MissingDataError(f"no {name}: DOPE_DATA names no folder that holds {_SCAN.as_posix()}")
+        with reading(data / _SCAN), np.load(data / _SCAN, allow_pickle=False) as stored:
             return stored["t1"], stored[STRUCTURES[name]] / 255.0
-    spec = find_spec("nilearn")
-    assert spec is not None and spec.origin is not None
+    spec = find_spec("nilearn") if name == AVERAGE_BRAIN else None
+    if spec is None or spec.origin is None:
+        raise MissingDataError(f"no {name}: it comes with nilearn, which is not installed; run: pip install nilearn")
     brain = Path(spec.origin).parent / "datasets" / "data"
     t1, wm = (np.asarray(load(brain / _AVERAGE.format(kind)).pixels, dtype=np.float64) for kind in ("t1", "wm"))
     middle = tuple(

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from dope import samples
 from dope.arrays import Labels
 from dope.energy import Energy
-from dope.errors import InputError
 from dope.io import read_image
+from dope.io.files import reading
 from dope.models import curvature, deconvolution
 from dope.models.curvature import Triples
-from dope.paper.cases import folder
+from dope.paper.cases import MissingDataError, folder
 
 DRAWINGS = ("dancer_ink", "team_ink", "bull")
 SMALL = ("A1", "A2", "A3", "A4", "A5")
@@ -60,7 +60,7 @@ def modes_of(name: str) -> list[str]:
     file = _small_file(name) if name in SMALL else None
     if file is None:
         return list(LAMS)
-    with np.load(file, allow_pickle=False) as stored:
+    with reading(file), np.load(file, allow_pickle=False) as stored:
         return [str(stored["mode"])]
 
 
@@ -82,7 +82,7 @@ def _opened(name: str) -> Iterator[Path]:
         with samples.dancer() as packaged:
             yield packaged
     else:
-        raise InputError(f"no drawing {name}: DOPE_DATA names no folder that holds ink/{name}.png")
+        raise MissingDataError(f"no drawing {name}: DOPE_DATA names no folder that holds ink/{name}.png")
 
 
 def ink_of(file: Path) -> NDArray[np.float64]:
@@ -119,7 +119,7 @@ def noisy_drawing(
 
 def stored_instance(name: str, file: Path) -> Instance:
     """An energy by a picture, its clean labels and its settings in a file: curvature, or deconvolution of a blur."""
-    with np.load(file, allow_pickle=False) as stored:
+    with reading(file), np.load(file, allow_pickle=False) as stored:
         picture, clean = stored["image"], stored["clean"]
         if "blur" in stored:
             return Instance(name, "deconvolution", None, deconvolution(picture, int(stored["blur"])), picture, clean)

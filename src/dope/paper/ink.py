@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from dope.api import minimize
 from dope.arrays import Labels
 from dope.energy import Energy
 from dope.executors import Serial
-from dope.memory import peak_bytes
 from dope.paper.critical_path import Timed, Times
 from dope.paper.drawings import Instance, drawing_names, modes_of, small_names, state_drawing
 from dope.paper.ledger import Ledger, Record, keep_labels, kept_labels
@@ -155,7 +153,6 @@ class InkBench:
         """Run a cell and add its line."""
         instance = self.study.instance(cell.case, cell.mode)
         energy, solver = instance.energy, LsaTr()
-        begun = datetime.now(UTC)
         ways: dict[str, Callable[[], Run]] = {
             ALONE: lambda: run_alone(energy, solver),
             BLOCKS: lambda: run_in_turn(energy, solver, cell.blocks),
@@ -169,7 +166,6 @@ class InkBench:
             "experiment": self.study.name,
             **asdict(cell),
             "quick": self.study.quick,
-            "date": begun.isoformat(timespec="seconds"),
             "lam": instance.lam,
             "sites": run.labels.size,
             "shape": list(run.labels.shape),
@@ -180,7 +176,6 @@ class InkBench:
             "energy_of_clean": energy(instance.clean),
             "wrong_percent": 100.0 * float(np.mean(run.labels != instance.clean)),
             **run.figures(),
-            "peak_bytes": peak_bytes(),
             "workers": self.executor.workers if cell.way == THREADS else 1,
         }
         self.ledger.add(record)

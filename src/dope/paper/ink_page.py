@@ -172,7 +172,7 @@ def _claims(rows: Sequence[Row]) -> Table:
         ],
     ]
     head = ["", "the paper reports", "here", "does it hold here?"]
-    return Table("curvature-claims", "What the paper reports, and what is measured here.", head, body)
+    return Table("curvature-claims", "What the paper reports, and what is measured here.", head, body, prose=True)
 
 
 def _span(values: Sequence[float]) -> str:

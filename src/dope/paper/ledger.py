@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import platform
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dope import __version__
 from dope.arrays import Labels
 from dope.errors import DopeError, InputError
 from dope.io.files import reading, replacing
@@ -18,57 +22,101 @@ Record = dict[str, Any]
 
 
 class Ledger:
-    """The lines of one experiment, in one file; `key` names the entries that tell runs apart."""
+    """The lines of one experiment, in one file; `key` names the entries that tell runs apart.
+
+    Reading changes nothing. Before the first line is added, what a killed run left of a last line is cut off.
+    """
 
     def __init__(self, file: Path, key: Iterable[str]) -> None:
         self._file, self._key = file, tuple(key)
-        self.records: list[Record] = list(_read(file))
-        self._done = {self._key_of(record) for record in self.records}
+        self._newest = {self._key_of(record): record for record in _read(file, self._key)}
+        self._added = False
 
     def _key_of(self, record: Record) -> tuple[object, ...]:
-        return tuple(record.get(name) for name in self._key)
+        return tuple(record[name] for name in self._key)
+
+    @property
+    def records(self) -> list[Record]:
+        """The newest line of every run."""
+        return list(self._newest.values())
 
     def holds(self, key: Record) -> bool:
-        """Whether a run with these entries is there already."""
-        return self._key_of(key) in self._done
+        """Whether a run with these entries is there; one that was left out may be tried again."""
+        record = self._newest.get(self._key_of(key))
+        return record is not None and not record.get("skipped")
 
     def find(self, **entries: object) -> Record | None:
-        """The first line with these entries."""
-        return next((r for r in self.records if all(r.get(name) == value for name, value in entries.items())), None)
+        """The line with these entries of a run that was not left out."""
+        for record in self._newest.values():
+            if not record.get("skipped") and all(record.get(name) == value for name, value in entries.items()):
+                return record
+        return None
 
     def add(self, record: Record) -> None:
-        """Put a line at the end of the file, whole or not at all: what is cut short is not read again."""
+        """Put a line at the end of the file, with what it was made by."""
+        made = {"version": __version__, "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": _machine()}
+        line = {**record, **made}
         try:
+            if not self._added and self._file.exists():
+                os.truncate(self._file, len(_whole(self._file)))
             with self._file.open("ab") as stream:
-                stream.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+                stream.write(json.dumps(line, allow_nan=False).encode() + b"\n")
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as error:
             raise DopeError(f"cannot write {self._file}: {(error.strerror or str(error)).lower()}") from error
-        self.records.append(record)
-        self._done.add(self._key_of(record))
+        self._added = True
+        self._newest[self._key_of(record)] = line
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While nobody else adds to the same file: two runs in one folder would do everything twice."""
+        with self._file.open("ab") as stream:
+            try:
+                import fcntl
+
+                fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"{self._file}: another run is at work in this folder; wait for it, or name another folder"
+                ) from None
+            except (ImportError, OSError):  # Windows; a file system without locks
+                pass
+            yield
 
 
-def _read(file: Path) -> Iterable[Record]:
-    """The lines of a file, if there is one. A last line without its end was cut short, and is taken off the file."""
-    try:
-        content = file.read_bytes()
-    except FileNotFoundError:
+def _whole(file: Path) -> bytes:
+    """The lines of a file, without a last one that has no end: it was cut short."""
+    content = file.read_bytes()
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _read(file: Path, key: Iterable[str]) -> Iterator[Record]:
+    """The lines of a file, if there is one. Names in them become names of files, so they may not lead elsewhere."""
+    if not file.exists():
         return
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read, {(error.strerror or str(error)).lower()}") from error
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        with replacing(file) as temporary:
-            temporary.write_bytes(whole)
-    for number, line in enumerate(whole.splitlines(), start=1):
+    with reading(file):
+        lines = _whole(file).splitlines()
+    for number, line in enumerate(lines, start=1):
+        place = f"{file}, line {number}"
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise InputError(f"{file}, line {number}: no JSON; take it out, or name another folder") from error
+            raise InputError(f"{place}: no JSON; take it out, or name another folder") from error
         if not isinstance(record, dict):
-            raise InputError(f"{file}, line {number}: {record!r}; expected an object with the figures of a run")
+            raise InputError(f"{place}: {str(record)[:80]}; expected an object with the figures of a run")
+        for name in key:
+            value = record.get(name)
+            if not isinstance(value, (str, int)):
+                raise InputError(f"{place}: {name} is {value!r}; expected a name or a number. Take the line out.")
+            if isinstance(value, str) and (value in ("", ".", "..") or set(value) & set("/\\:\0")):
+                raise InputError(f"{place}: {name} is {value!r}; expected a plain name. Take the line out.")
         yield record
+
+
+def _machine() -> Record:
+    """What times depend on, and nothing that tells one machine of a kind from another."""
+    return {"cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
 
 
 def keep_labels(file: Path, labels: Labels) -> None:

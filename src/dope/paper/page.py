@@ -8,6 +8,7 @@ from pathlib import Path
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io.files import replacing
+from dope.paper.cases import MissingDataError
 from dope.paper.ink import InkBench, ink
 from dope.paper.ink_page import ink_section
 from dope.paper.plane_page import plane_section
@@ -48,5 +49,7 @@ def sections(folder: Path, *, quick: bool) -> Iterator[Section]:
         if lines.is_file() and lines.stat().st_size:
             try:
                 yield make()
-            except InputError as error:
+            except (KeyError, TypeError) as error:
+                raise InputError(f"{lines}: some line lacks {error}; take it out, or name another folder") from error
+            except MissingDataError as error:
                 yield Section(name, [Words(f"There are lines, but this part was not drawn: {error}")])

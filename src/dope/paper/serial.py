@@ -34,13 +34,19 @@ class SerialPeer:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         try:
             answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        except (ValueError, IndexError) as error:
-            raise DopeError(f"{self.script.name} gave no answer for {question}: exit code {done.returncode}") from error
-        if answer.get("skipped") is None:
-            self._check(answer, exact, question)
+            if answer["skipped"] is None:
+                self._check(answer, exact, question)
+        except (ValueError, IndexError, KeyError, TypeError) as error:
+            raise DopeError(
+                f"{self.script.name} gave no answer for {question} (exit code {done.returncode}); expected a line of "
+                "JSON with skipped, seconds, cpu_seconds, peak_bytes, sites and whole_energy"
+            ) from error
         return answer
 
     def _check(self, answer: dict[str, Any], exact: dict[str, Any], question: object) -> None:
+        for name in ("seconds", "cpu_seconds", "sites"):
+            if not float(answer[name]) > 0:
+                raise ValueError(name)
         room = max(float(exact["rounding_error"]), 1e-9 * abs(float(exact["whole_energy"])))
         if not math.isclose(answer["whole_energy"], exact["whole_energy"], rel_tol=0.0, abs_tol=room):
             raise DopeError(

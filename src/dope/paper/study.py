@@ -12,20 +12,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dope import __version__
 from dope.api import minimize
 from dope.arrays import Labels
 from dope.energy import Energy
 from dope.errors import DopeError
 from dope.io.files import replacing
-from dope.memory import as_text, available_bytes, peak_bytes
+from dope.memory import as_text, available_bytes
 from dope.methods import Admm
 from dope.paper.cases import (
     Pictured,
@@ -167,18 +165,18 @@ class Bench:
             "experiment": self.study.name,
             **asdict(cell),
             "quick": self.study.quick,
-            "version": __version__,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        measured = self._serial(cell) if cell.method == SERIAL else self._minimized(cell)
+        exact = self.ledger.find(case=cell.case, kernel=cell.kernel, method=EXACT)
+        if cell.method != EXACT and exact is None:
+            measured: Record = {"skipped": "there is no exact minimum to compare with"}
+        else:
+            measured = self._serial(cell, exact) if cell.method == SERIAL else self._minimized(cell)
         record = {**head, **measured}
         self.ledger.add(record)
         return record
 
-    def _serial(self, cell: Cell) -> Record:
-        assert self.serial is not None
-        exact = self.ledger.find(case=cell.case, kernel=cell.kernel, method=EXACT)
-        assert exact is not None
+    def _serial(self, cell: Cell, exact: Record | None) -> Record:
+        assert self.serial is not None and exact is not None
         _posed.cache_clear()  # the peer needs the memory
         return self.serial.measure(self.study.name, cell.case, cell.kernel, self.study.quick, exact)
 
@@ -228,7 +226,6 @@ class Bench:
             "rounds": rounds.records,
             "seconds": round(seconds, 4),
             "cpu_seconds": round(cpu_seconds, 3),
-            "peak_bytes": peak_bytes(),
             "workers": self.executor.workers,
         }
 

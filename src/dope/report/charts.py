@@ -49,8 +49,6 @@ class Chart:
     places: Sequence[float | str]
     series: Sequence[Series]
     scale: Literal["linear", "log"] = "linear"
-    level: float | None = None
-    """A value worth a line of its own, such as what the paper reports."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +141,6 @@ def _draw_chart(chart: Chart, axes: Axes) -> None:
                 x, y, color=line.color, linestyle=line.style, marker=line.mark, markersize=4, linewidth=1.5,
                 label=line.name,
             )  # fmt: skip
-    if chart.level is not None:
-        axes.axhline(chart.level, color=GREY, linewidth=1, linestyle=":")
     if len(chart.places) <= 12 and all(isinstance(place, (int, float)) for place in chart.places):
         axes.set_xticks([float(place) for place in chart.places], [f"{place:g}" for place in chart.places])
     _scale(chart, axes)
