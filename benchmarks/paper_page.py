@@ -21,7 +21,7 @@ from lines import Record
 from PIL import Image
 from tables import between
 
-from dope.paper.page import sections
+from dope.paper.page import NOT_DRAWN, sections
 from dope.report.article import Drawn, Section, Table, Words
 from dope.report.charts import png, svg
 
@@ -43,10 +43,15 @@ def main() -> None:
         target = lines.RESULTS / f"paper-{name}.jsonl"
         if found:
             target.write_text("".join(json.dumps(record) + "\n" for record in found), encoding="utf-8")
+    found = list(sections(folder, quick=False))
+    for section in found:
+        for part in section.parts:
+            if isinstance(part, Words) and part.text.startswith(NOT_DRAWN):
+                raise SystemExit(f"{section.title}: {part.text}")
     PICTURES.mkdir(parents=True, exist_ok=True)
     for old in PICTURES.iterdir():
         old.unlink()
-    PAGE.write_text(between(PAGE.read_text(), "results", markdown(sections(folder, quick=False))))
+    PAGE.write_text(between(PAGE.read_text(), "results", markdown(found)))
 
 
 def described(name: str, record: Record, commit: str) -> Record:

@@ -17,6 +17,7 @@ from dope.paper.volume_page import volume_section
 from dope.report.article import Article, Section, Words
 
 TITLE = "Distributed Optimization for Pairwise Energies, reproduced"
+NOT_DRAWN = "There are lines, but this part was not drawn"
 LEAD = (
     "The experiments of Dolz, Ben Ayed and Desrosiers (CVPR 2017), run anew with dope on real data: the paper's own "
     "method, and what dope does by default, which is to find the global minimum."
@@ -52,4 +53,4 @@ def sections(folder: Path, *, quick: bool) -> Iterator[Section]:
             except (KeyError, TypeError) as error:
                 raise InputError(f"{lines}: some line lacks {error}; take it out, or name another folder") from error
             except MissingDataError as error:
-                yield Section(name, [Words(f"There are lines, but this part was not drawn: {error}")])
+                yield Section(name, [Words(f"{NOT_DRAWN}: {error}")])
