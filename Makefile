@@ -137,6 +137,12 @@ clean: ## remove all that was made
 	rm -rf $(VENV) build dist demo .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# A peer without a wheel is built from source, with tools that a new environment may not have.
+$(VENV)/.with-bench: $(VENV)/.tools-bench
+$(VENV)/.tools-bench: $(VENV)/.tools
+	$(PIP) install --upgrade setuptools wheel
+	@touch $@
+
 # An editable install with one extra. The build tools are in .venv, so that pip need not fetch them each time.
 $(VENV)/.with-%: $(VENV)/.tools $(CORE)
 	@command -v "$${CXX:-c++}" >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || { \
