@@ -96,10 +96,15 @@ nb::tuple contrast_of(nb::handle feature_array, nb::handle offset_rows, const nb
     return nb::make_tuple(sum, total.pairs);
 }
 
-double roughness_of(const GridWeights& weights, nb::handle labels, const nb::sequence& low,
+double roughness_of(const GridWeights& weights, nb::handle y, const nb::sequence& low,
                     const nb::sequence& high) {
-    const Contiguous<bool> values(labels, weights.shape(), "labels", "bool");
     const Box box = box_from(low, high, weights.shape());
+    if (array_from(y, "y").dtype() == nb::dtype<double>()) {
+        const Contiguous<double> numbers(y, weights.shape(), "y", "float64");
+        const nb::gil_scoped_release release;
+        return roughness(weights, numbers.data(), box);
+    }
+    const Contiguous<bool> values(y, weights.shape(), "y", "bool or float64");
     const nb::gil_scoped_release release;
     // As bytes: nobody promises that a NumPy bool is 0 or 1 in memory.
     return roughness(weights, reinterpret_cast<const std::uint8_t*>(values.data()), box);
@@ -140,9 +145,8 @@ void bind_weights(nb::module_& m) {
           nb::arg("high"), nb::arg("unit"), nb::arg("inside") = nb::none(),
           "The exact sum of rint(|x_p - x_q|^2 / unit) over the pairs with p in the box, and their "
           "number; those with both ends inside a mask, if there is one.");
-    m.def("roughness", &roughness_of, nb::arg("weights"), nb::arg("labels"), nb::arg("low"),
-          nb::arg("high"),
-          "The sum of the weights of the pairs with p in the box whose labels differ.");
+    m.def("roughness", &roughness_of, nb::arg("weights"), nb::arg("y"), nb::arg("low"),
+          nb::arg("high"), "The sum of w (y_p - y_q)^2 over the pairs with p in the box.");
 }
 
 }  // namespace dope

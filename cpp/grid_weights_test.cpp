@@ -61,7 +61,11 @@ void test_weights_and_coupling(std::mt19937& random, const Point& shape,
     // Labels pay the weights of the pairs they part.
     std::vector<std::uint8_t> bytes(field.size());
     for (std::uint8_t& label : bytes) label = normal(random) > 0.0;
+    // Numbers pay the square of their difference times the weight; most are alike.
+    std::vector<double> numbers(bytes.begin(), bytes.end());
+    for (std::size_t k = 0; k < numbers.size(); k += 7) numbers[k] = normal(random);
     double apart = 0.0;
+    double rough = 0.0;
     for (std::size_t m = 0; m < weights.size(); ++m) {
         weights.all(m, all.data());
         const Index away = dot(offsets[m], row_major_strides(shape));
@@ -69,10 +73,13 @@ void test_weights_and_coupling(std::mt19937& random, const Point& shape,
             const Index start = dot(first, row_major_strides(shape));
             for (Index p = start; p < start + length; ++p) {
                 if (bytes[p] != bytes[p + away]) apart += all[p];
+                const double change = numbers[p] - numbers[p + away];
+                rough += all[p] * change * change;
             }
         });
     }
     CHECK(std::abs(roughness(weights, bytes.data(), whole(shape)) - apart) <= 1e-9 * apart);
+    CHECK(std::abs(roughness(weights, numbers.data(), whole(shape)) - rough) <= 1e-9 * rough);
 
     // <A y, z> = <y, A' z>
     Box block = whole(shape);

@@ -90,16 +90,65 @@ Index find_apart(const std::uint8_t* p, const std::uint8_t* q, Index length, Ind
     return found;
 }
 
-}  // namespace
+// Labels: weights count as they are.
+struct LabelsApart {
+    using Value = std::uint8_t;
+    static Index find(const Value* p, const Value* q, Index length, Index* places) {
+        return find_apart(p, q, length, places);
+    }
+    static std::span<const double> counted(std::span<const double> weights) { return weights; }
+};
 
-double roughness(const GridWeights& weights, const std::uint8_t* labels, const Box& box) {
+// Numbers: a weight counts as often as the square of their difference says.
+class NumbersApart {
+  public:
+    using Value = double;
+
+    Index find(const double* p, const double* q, Index length, Index* places) {
+        const auto end = static_cast<std::size_t>(size_ + length + 1);
+        if (squares_.size() < end) squares_.resize(end);
+        double* squares = squares_.data() + size_;
+        Index found = 0;
+        const auto look = [&](Index t) {
+            const double change = p[t] - q[t];
+            places[found] = t;
+            squares[found] = change * change;
+            found += change != 0.0;
+        };
+        constexpr Index kAtOnce = 16;  // of which most are alike
+        Index t = 0;
+        for (; t + kAtOnce <= length; t += kAtOnce) {
+            bool any = false;
+            for (Index k = 0; k < kAtOnce; ++k) any |= p[t + k] != q[t + k];
+            if (!any) continue;
+            for (Index k = 0; k < kAtOnce; ++k) look(t + k);
+        }
+        for (; t < length; ++t) look(t);
+        size_ += found;
+        return found;
+    }
+
+    std::span<const double> counted(std::span<const double> weights) {
+        for (std::size_t k = 0; k < weights.size(); ++k) squares_[k] *= weights[k];
+        size_ = 0;
+        return {squares_.data(), weights.size()};
+    }
+
+  private:
+    Index size_ = 0;
+    std::vector<double> squares_;  // of pairs whose weights are still to come
+};
+
+template <class Apart>
+double sum_apart(const GridWeights& weights, const typename Apart::Value* y, const Box& box) {
     if (box.empty()) return 0.0;
-    // A slab of labels stays in the second-level cache while all offsets are looked at.
-    constexpr Index kSlab = 1 << 17;
+    // A slab of y stays in the second-level cache while all offsets are looked at.
+    constexpr Index kSlab = (1 << 17) / sizeof(typename Apart::Value);
     const Index rows = std::max<Index>(1, kSlab / (box.sites() / (box.high[0] - box.low[0])));
     const Point strides = row_major_strides(weights.shape());
     std::vector<Index> places(kRun + 1);  // one more is written than counts
-    ScatteredWeights apart(weights);
+    ScatteredWeights scattered(weights);
+    Apart apart;
     Lanes total;
     for (Index low = box.low[0]; low < box.high[0]; low += rows) {
         Box slab = box;
@@ -108,16 +157,26 @@ double roughness(const GridWeights& weights, const std::uint8_t* labels, const B
         for (std::size_t m = 0; m < weights.size(); ++m) {
             const Point& offset = weights.offsets()[m];
             const auto visit = [&](const Point& first, Index length) {
-                const std::uint8_t* p = labels + dot(first, strides);
-                const Index found = find_apart(p, p + dot(offset, strides), length, places.data());
-                if (found > 0) apart.put(m, first, places.data(), found);
-                if (apart.size() >= kRun) total.add(apart.take(m));
+                const auto* p = y + dot(first, strides);
+                const Index found = apart.find(p, p + dot(offset, strides), length, places.data());
+                if (found > 0) scattered.put(m, first, places.data(), found);
+                if (scattered.size() >= kRun) total.add(apart.counted(scattered.take(m)));
             };
             for_each_run(tails(slab, weights.shape(), offset), visit);
-            total.add(apart.take(m));
+            total.add(apart.counted(scattered.take(m)));
         }
     }
     return total.rounded();
+}
+
+}  // namespace
+
+double roughness(const GridWeights& weights, const std::uint8_t* labels, const Box& box) {
+    return sum_apart<LabelsApart>(weights, labels, box);
+}
+
+double roughness(const GridWeights& weights, const double* y, const Box& box) {
+    return sum_apart<NumbersApart>(weights, y, box);
 }
 
 }  // namespace dope

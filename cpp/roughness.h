@@ -11,4 +11,7 @@ namespace dope {
 // the rounding, so that the order of the pairs does not show.
 double roughness(const GridWeights& weights, const std::uint8_t* labels, const Box& box);
 
+// The sum of w (y_p - y_q)^2 over the same pairs, of numbers instead of labels.
+double roughness(const GridWeights& weights, const double* y, const Box& box);
+
 }  // namespace dope

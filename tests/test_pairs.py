@@ -103,6 +103,20 @@ def test_labels_pay_the_weights_of_the_pairs_they_part(seed):
 
 @settings(max_examples=100, deadline=None)
 @given(seeds)
+def test_numbers_pay_the_weight_times_the_square_of_their_difference(seed):
+    rng = np.random.default_rng(seed)
+    pairs = random_pairs(rng, random_shape(rng))
+    y = np.where(rng.random(pairs.shape) < 0.2, rng.normal(size=pairs.shape), random_labels(rng, pairs.shape))
+    first, second, weights = pairs.edges()
+    terms = weights * (y.ravel()[first] - y.ravel()[second]) ** 2
+    close = pytest.approx(math.fsum(terms.tolist()), rel=1e-12, abs=1e-12 * math.fsum(np.abs(terms).tolist()))
+    assert pairs.roughness(y) == close
+    assert pairs.roughness(np.asfortranarray(y)) == close
+    assert pairs.roughness(y.astype(np.longdouble)) == close  # what the core does not take
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds)
 def test_the_core_adds_up_its_own_weights_and_rounds_once(seed):
     rng = np.random.default_rng(seed)
     pairs = random_pairs(rng, random_shape(rng, most=(3000, 60, 12)))
@@ -157,10 +171,11 @@ def test_sums_beyond_float64_are_infinite():
 def test_roughness_refuses_what_it_cannot_use():
     weights = _core.GridWeights((4, 4), np.array([[0, 1]]), np.ones(1))
     labels = np.zeros((4, 4), bool)
-    with pytest.raises(TypeError, match="labels has dtype float64: expected bool"):
-        _core.roughness(weights, labels.astype(float), (0, 0), (4, 4))
-    with pytest.raises(ValueError, match=r"labels has shape \(4, 3\)"):
-        _core.roughness(weights, labels[:, 1:], (0, 0), (4, 4))
+    with pytest.raises(TypeError, match="y has dtype float32: expected bool or float64"):
+        _core.roughness(weights, labels.astype(np.float32), (0, 0), (4, 4))
+    for dtype in (bool, float):
+        with pytest.raises(ValueError, match=r"y has shape \(4, 3\)"):
+            _core.roughness(weights, labels[:, 1:].astype(dtype), (0, 0), (4, 4))
     with pytest.raises(ValueError, match="leaves the grid"):
         _core.roughness(weights, labels, (0, 0), (4, 5))
     assert _core.roughness(weights, labels, (2, 2), (1, 1)) == 0.0

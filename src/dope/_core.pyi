@@ -138,11 +138,11 @@ def contrast(
 
 def roughness(
     weights: GridWeights,
-    labels: NDArray[np.bool_],
+    y: NDArray[np.bool_] | NDArray[np.float64],
     low: Sequence[int],
     high: Sequence[int],
 ) -> float:
-    """The sum of the weights of the pairs with p in the box whose labels differ."""
+    """The sum of w (y_p - y_q)^2 over the pairs with p in the box."""
 
 @final
 class BlockFlow:

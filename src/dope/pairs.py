@@ -240,7 +240,7 @@ class GridPairs:
     def roughness(self, y: npt.NDArray[Any], within: Box | None = None) -> float:
         """The sum of w (y_p - y_q)^2 over the pairs whose first end p lies in `within` (default: all)."""
         pixels = self._contrasted
-        if y.dtype == np.bool_ and (pixels is None or _read_in_place(pixels)):
+        if y.dtype in (np.bool_, np.float64) and (pixels is None or _read_in_place(pixels)):
             low = [0] * len(self.shape) if within is None else [s.start for s in within]
             high = self.shape if within is None else [s.stop for s in within]
             return _core.roughness(self._native(pixels), y, low, high)

@@ -139,7 +139,8 @@ class Admm:
         return step
 
     def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
-        consensus = _Consensus(problem, crew.ask([Survey()] * len(problem.partition.blocks)))
+        survey = Survey(strength=self.mu0 == "auto")
+        consensus = _Consensus(problem, crew.ask([survey] * len(problem.partition.blocks)))
         mu = consensus.first_mu(self.mu0)
         previous = self._first_labels(problem)
         best, best_round, bound = math.inf, 0, None
@@ -211,8 +212,9 @@ class _Update:
 class _Consensus:
     """y and a_k on the coupled sites, and the few equations that move them.
 
-    What every block holds stands block after block in one array (`_of_block[k]` is the slice of block k): sums over
-    blocks then run in the same order whatever the executor, and at the speed of `bincount`.
+    What every block holds stands block after block in one array (`_of_block[k]` is the slice of block k). Sums over blocks
+    run in the order of the blocks, whatever the executor. A block's own numbers fit into the cache, those of all do not:
+    that is why loops go over blocks.
     """
 
     def __init__(self, problem: Problem, seams: Sequence[Seams]) -> None:
@@ -226,7 +228,7 @@ class _Consensus:
         self.sites: Sites = ordered[np.diff(ordered, prepend=-1) > 0]
         self._coupled = np.searchsorted(self.sites, everywhere)
         self._shell, self._known = self._find(np.concatenate([one.shell for one in seams]))
-        self._q = self._sum(self._coupled, np.ones(len(everywhere)))
+        self._q = np.bincount(self._coupled, minlength=len(self.sites)).astype(np.float64)
         self.y: Values = np.full(len(self.sites), 0.5)
         self.a: Values = np.zeros(len(everywhere))
         self._majority = np.zeros(len(self.sites), dtype=np.bool_)
@@ -237,10 +239,6 @@ class _Consensus:
         places[places == len(self.sites)] = 0
         known = self.sites[places] == sites if len(self.sites) else np.zeros(len(sites), dtype=np.bool_)
         return places, known
-
-    def _sum(self, places: Sites, values: npt.NDArray[Any]) -> Values:
-        """The sum of the values that fall on each coupled site."""
-        return np.bincount(places, values, minlength=len(self.sites)).astype(np.float64, copy=False)
 
     def first_mu(self, mu0: float | Literal["auto"]) -> float:
         if mu0 != "auto":
@@ -261,24 +259,32 @@ class _Consensus:
 
     def update(self, solved: Sequence[Solved], mu: float) -> _Update:
         """y <- Q^-1 sum_k [ S_k'(y_k + a_k) - A_k'y_k / mu ],   a_k <- a_k + y_k - S_k y."""
-        own = np.concatenate([one.coupled for one in solved])
-        votes = self._sum(self._coupled, own)
-        known = self._known
-        pulls = self._sum(self._coupled, np.concatenate([one.pull.coupled for one in solved]))
-        pulls += self._sum(self._shell[known], np.concatenate([one.pull.shell for one in solved])[known])
-        y = (votes + self._sum(self._coupled, self.a) - pulls / mu) / self._q
+        votes, multipliers, pulls, pulls_outside = (np.zeros(len(self.sites)) for _ in range(4))
+        for one, part, shell in zip(solved, self._of_block, self._shell_of_block, strict=True):
+            places = self._coupled[part]
+            votes[places] += one.coupled
+            multipliers[places] += self.a[part]
+            pulls[places] += one.pull.coupled
+            known = self._known[shell]
+            pulls_outside[self._shell[shell][known]] += one.pull.shell[known]
+        pulls += pulls_outside
+        y = (votes + multipliers - pulls / mu) / self._q
         # Where blocks agree y is 0 or 1 but for the last bits; without those, no weight need be computed there.
         whole = np.rint(y)
         self.y = np.where(np.abs(y - whole) < 1e-12, whole, y)
         self._majority = votes > self._q / 2
+        rounded = self.y > 0.5
         apart = np.zeros(len(self.sites), dtype=np.bool_)
-        apart[self._coupled[own != (self.y > 0.5)[self._coupled]]] = True
-        difference = own - self.y[self._coupled]
-        # Sums and not BLAS products, whose last bits depend on the number of threads.
-        square = difference * difference
-        squares = [float(square[part].sum()) for part in self._of_block]
-        multipliers = mu * float((self.a * difference).sum())
-        self.a = self.a + difference
+        squares, products, moved = [], [], np.empty_like(self.a)
+        for one, part in zip(solved, self._of_block, strict=True):
+            places = self._coupled[part]
+            apart[places[one.coupled != rounded[places]]] = True
+            difference = one.coupled - self.y[places]
+            # Sums and not BLAS products, whose last bits depend on the number of threads.
+            squares.append(float((difference * difference).sum()))
+            products.append(float((self.a[part] * difference).sum()))
+            moved[part] = self.a[part] + difference
+        self.a = moved
         return _Update(
             residuals=[math.sqrt(square) for square in squares],
             sizes=self._sizes,
@@ -286,7 +292,7 @@ class _Consensus:
             shares=math.fsum(
                 [*(one.value for one in solved), float((self.y * pulls).sum()), self._problem.energy.constant]
             ),
-            multipliers=multipliers,
+            multipliers=mu * math.fsum(products),
             penalty=mu / 2 * math.fsum(squares),
         )
 

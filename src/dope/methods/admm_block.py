@@ -18,12 +18,17 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Survey:
-    """Asks a block where it meets others."""
+    """Asks a block where it meets others, and, which takes longer, how strongly."""
+
+    strength: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Seams:
-    """Where a block meets others: flat indices, in the whole, of its coupled sites and of the shell around it."""
+    """Where a block meets others: flat indices, in the whole, of its coupled sites and of the shell around it.
+
+    `strength` is empty if it was not asked for.
+    """
 
     coupled: Sites
     shell: Sites
@@ -136,9 +141,9 @@ class OpenedBlock:
                 own = self._region_pairs.repulsive.total(self._owned_in_region)  # type: ignore[arg-type]
                 return own - self._energy.pairs.repulsive.total()
             case _:
-                return self._survey()
+                return self._survey(message)
 
-    def _survey(self) -> Seams:
+    def _survey(self, ask: Survey) -> Seams:
         region = self._place
         if isinstance(region, tuple):
             corner = tuple(s.start for s in region)
@@ -151,7 +156,7 @@ class OpenedBlock:
         else:
             flat = region[np.concatenate([self._coupled_in_region, self._shell_in_region])]
         number = len(self._coupled)
-        strength = self._coupling.strength().ravel()[self._coupled]
+        strength = self._coupling.strength().ravel()[self._coupled] if ask.strength else np.zeros(0)
         return Seams(flat[:number], flat[number:], strength, self._energy.unary.size)
 
     def _solve(self, ask: Solve) -> Solved:
