@@ -212,9 +212,9 @@ class _Update:
 class _Consensus:
     """y and a_k on the coupled sites, and the few equations that move them.
 
-    What every block holds stands block after block in one array (`_of_block[k]` is the slice of block k). Sums over blocks
-    run in the order of the blocks, whatever the executor. A block's own numbers fit into the cache, those of all do not:
-    that is why loops go over blocks.
+    What every block holds stands block after block in one array (`_of_block[k]` is the slice of block k). Sums over
+    blocks run in the order of the blocks, whatever the executor. Loops go over blocks because the numbers of one block
+    fit into the cache.
     """
 
     def __init__(self, problem: Problem, seams: Sequence[Seams]) -> None:

@@ -63,10 +63,21 @@ def what(bench: Bench, runs: Runs, noun: str) -> Words:
     exact = [record for record in done if record["method"] == EXACT]
     sites = [record["sites"] / 1e6 for record in exact] or [0.0]
     small = " Small variants, for a first look: not the paper's sizes." if bench.study.quick else ""
-    threads = exact[0]["workers"] if exact else bench.executor.workers
     low, high = f"{min(sites):.1f}", f"{max(sites):.1f}"
     size = low if low == high else f"{low} to {high}"
-    return Words(f"{len(runs.cases)} {noun}, {size} million sites, {len(done)} runs, threads: {threads}.{small}")
+    return Words(f"{len(runs.cases)} {noun}, {size} million sites, {len(done)} runs. Threads: {_threads(done)}.{small}")
+
+
+def _threads(done: Sequence[Record]) -> str:
+    """How many threads each method had.
+
+    >>> _threads([{"method": EXACT, "workers": 2}, {"method": PAPER, "workers": 1}, {"method": SERIAL}])
+    '2 (exact), 1 (paper), 1 (serial)'
+    """
+    numbers: dict[str, set[int]] = {}
+    for record in done:
+        numbers.setdefault(record["method"], set()).add(record.get("workers", 1))
+    return ", ".join(f"{'/'.join(map(str, sorted(found)))} ({method})" for method, found in numbers.items())
 
 
 def size_name(cut: Cut) -> str:
@@ -128,11 +139,18 @@ def columns(runs: Runs, of: Measure, average: Average = mean) -> dict[tuple[int,
     return {place: value for place, value in found.items() if value is not None}
 
 
-def exact_ratios(runs: Runs, least_kernel: int = 0) -> list[float]:
-    """How many times faster the exact minimum is than serial: the median of each kernel from so wide on."""
+def faster(runs: Runs, rounds: int | None, mark: float, least_kernel: int = 0) -> Finding:
+    """Relative times, of kernels from so wide on: of the paper's ADMM and of the exact minimum, beside a mark."""
     wide = [kernel for kernel in runs.kernels if kernel >= least_kernel]
-    medians = [median(runs.over_cases(faster_after(None), kernel, EXACT, 1, 0)) for kernel in wide]
-    return [ratio for ratio in medians if ratio is not None]
+    admm = [v for place, v in columns(runs, faster_after(rounds), median).items() if place[0] in wide]
+    medians = {kernel: median(runs.over_cases(faster_after(None), kernel, EXACT, 1, 0)) for kernel in wide}
+    exact = {kernel: ratio for kernel, ratio in medians.items() if ratio is not None}
+    if not exact:
+        return Finding(span(admm, "x"), _NONE, "no serial graph cut to compare with")
+    met = [str(kernel) for kernel, ratio in exact.items() if ratio >= mark]
+    verdict = f"{mark:g}x and more: its ADMM in {sum(v >= mark for v in admm)} of {len(admm)} columns, "
+    verdict += f"the exact minimum at {len(met)} of {len(exact)} kernels ({', '.join(met) or 'none'}), on this machine"
+    return Finding(span(admm, "x"), span([*exact.values()], "x"), verdict)
 
 
 def span(values: Sequence[float], unit: str = "") -> str:
