@@ -59,6 +59,7 @@ def described(name: str, record: Record, commit: str) -> Record:
     command = f"dope paper {name} -o paper --cases {record['case']!r}"
     if name != "curvature":
         command += f" --serial benchmarks/serial_cut.py --kernels {record['kernel']} --methods {record['method']}"
+        command += f" --workers {record['workers']}" if "workers" in record else ""
     return {"machine": lines.machine(), **record, "taken_over_at": commit, "command": command}
 
 
