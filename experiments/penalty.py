@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dope
-from dope.paper.study import delta_percent, dice, plane
+from dope.paper.study import Study, delta_percent, dice, plane
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))  # where results are read and written
 
@@ -42,24 +42,28 @@ def main() -> None:
         "--sizes", nargs="+", type=int, default=(0, 25), help="by how many percent sides of blocks grow"
     )
     parser.add_argument("--penalties", nargs="+", type=float, default=PENALTIES)
+    parser.add_argument("--quick", action="store_true", help="small photographs, to see that it works")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help="where the lines are added")
     parser.add_argument("--docs", action="store_true", help="put the table into docs/paper.md, and run nothing")
     arguments = parser.parse_args()
+    if arguments.quick and arguments.results == RESULTS:
+        parser.error("--quick needs a file for its lines: --results FILE")
     if arguments.docs:
-        PAGE.write_text(between(PAGE.read_text(), "penalty", table(lines.read(RESULTS))))
+        PAGE.write_text(between(PAGE.read_text(), "penalty", table(lines.read(arguments.results))))
         return
-    study = plane(quick=False)
+    study = plane(quick=arguments.quick)
     for photo in [case for case in study.cases if any(word in case for word in arguments.photos)]:
         for kernel in arguments.kernels:
-            there = {(r["photo"], r["kernel"], r["size"], r["mu0"]) for r in lines.read(RESULTS)}
+            there = {(r["photo"], r["kernel"], r["size"], r["mu0"]) for r in lines.read(arguments.results)}
             wanted = [(size, mu0) for size in arguments.sizes for mu0 in arguments.penalties]
             left = [(size, mu0) for size, mu0 in wanted if (photo, kernel, size, mu0) not in there]
-            for record in _runs(photo, kernel, left) if left else ():
-                lines.append(RESULTS, [record])
+            for record in _runs(study, photo, kernel, left) if left else ():
+                lines.append(arguments.results, [record])
                 print(f"{photo}, kernel {kernel}, Size_{record['size']:02}, mu0 {record['mu0']:g}: {record['delta']}")
 
 
-def _runs(photo: str, kernel: int, wanted: list[tuple[int, float]]) -> Iterator[lines.Record]:
-    stated = plane(quick=False).state(photo, kernel, False)
+def _runs(study: Study, photo: str, kernel: int, wanted: list[tuple[int, float]]) -> Iterator[lines.Record]:
+    stated = study.state(photo, kernel, study.quick)
     energy = stated.energy()
     judged = dope.Energy(stated.judged, energy.pairs)
     exact = dope.minimize(energy).labels

@@ -28,6 +28,7 @@ from dope.report.charts import Chart, Image, Series, figure
 from dope.report.pictures import difference
 
 SERIAL_CUT = Path(__file__).parent.parent / "benchmarks" / "serial_cut.py"
+EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -365,3 +366,47 @@ def test_the_page_of_the_docs_shows_lines_and_allowed_pictures_alone(tmp_path, m
     assert {file.name for file in tmp_path.iterdir()} == {"2d-energy.svg", "2d-example-canyon-wren.jpg"}
     assert text.startswith("## A title\n\nplain\n\n**loud**\n\ncaption\n\n| h | i |\n|---|---|\n| 1 | 2 |")
     assert text.count("drawn by the command") == 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocks", "overlap", "mu0"), [((40, 36), 6, 0.25, 3.0), ((14, 12, 10), 8, 0.0, 20.0)]
+)
+def test_the_second_way_to_the_numbers_goes_through_the_same_labels(monkeypatch, shape, blocks, overlap, mu0):
+    pytest.importorskip("maxflow")
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    import check_paper
+
+    rng = np.random.default_rng(len(shape))
+    image, unary = rng.integers(0, 256, shape, dtype=np.uint8), rng.normal(size=shape)
+    grid = check_paper.Grid.of(image, 0.5, 5, shape)
+    energy = dope.Energy.grid(unary, lam=0.5, kernel=5, features=image)
+    exact = dope.minimize(energy).labels
+    assert np.array_equal(grid.minimum(unary), exact)
+    assert grid.energy(unary, exact) == pytest.approx(energy(exact), rel=1e-12)
+    seen = []
+    dope.minimize(
+        energy,
+        blocks=blocks,
+        overlap=overlap,
+        method=dope.Admm.paper(mu0=mu0, rounds=3),
+        watch=lambda step: seen.append(step.labels),
+    )
+    boxes = [block.where for block in dope.Partition.grid(shape, blocks, overlap=overlap).blocks]
+    again = list(grid.admm(unary, boxes, mu0=mu0, rounds=3))
+    assert len(seen) == len(again) and all(np.array_equal(a, b) for a, b in zip(seen, again, strict=True))
+
+
+def test_other_penalties_are_run_once_and_tabled(monkeypatch, tmp_path, capsys):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    import penalty
+
+    words = ["--quick", "--results", str(tmp_path / "lines.jsonl"), "--photos", "canyon-wren", "--kernels", "3"]
+    monkeypatch.setattr(sys, "argv", ["penalty.py", *words, "--sizes", "25", "--penalties", "3", "100"])
+    penalty.main()
+    assert capsys.readouterr().out.count("canyon-wren") == 2
+    penalty.main()
+    assert capsys.readouterr().out == ""
+    records = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    for record in records:
+        assert record["delta"]["1"] >= record["delta"]["3"] >= record["delta"]["10"] >= -1e-9
+    assert penalty.table(records).splitlines()[2].startswith("| canyon-wren | 3 | Size_25 | ")
