@@ -101,6 +101,7 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.quick and arguments.results == parser.get_default("results"):
         arguments.results = Path(tempfile.mkdtemp(prefix="dope-quick-")) / arguments.results.name
+        print(f"lines go to {arguments.results}", file=sys.stderr)
     return arguments
 
 

@@ -3,8 +3,8 @@
     dope paper all -o paper --serial benchmarks/serial_cut.py     # hours; goes on where it was broken off
     python benchmarks/paper_page.py paper                         # seconds
 
-Of pictures only those are copied that are made of data that may be: the packaged photograph and drawing. All others are
-drawn by the first command, into paper/page.
+Of pictures only those are copied that are made of data that may be: photographs under CC0, and the drawings, which are
+in the public domain. All others are drawn by the first command, into paper/page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from lines import Record
 from PIL import Image
 from tables import between
 
-from dope.paper.page import NOT_DRAWN, sections
+from dope.paper.page import sections
+from dope.paper.parts import NOT_DRAWN
 from dope.report.article import Drawn, Section, Table, Words
 from dope.report.charts import png, svg
 
@@ -29,7 +30,16 @@ PAGE = lines.PROJECT / "docs" / "paper.md"
 PICTURES = lines.PROJECT / "docs" / "images" / "paper"
 EXPERIMENTS = ("2d", "3d", "curvature")
 # Pictures whose data may be copied; figures that are lines alone may always be.
-ALLOWED_PICTURES = ("2d-example-canyon-wren", "curvature-dancer-ink", "curvature-bull")
+CC0_PHOTOS = (
+    "canyon-wren",
+    "extreme-desert-hike",
+    "oakland-zoo-otters",
+    "perched-osprey",
+    "pondering-heron",
+    "roman-colosseum",
+    "seeding_by_Clements_Engelhardt",
+)
+ALLOWED_PICTURES = (*(f"2d-example-{name}" for name in CC0_PHOTOS), "curvature-dancer-ink", "curvature-bull")
 RASTER = re.compile(r"example|surfaces|relaxed|curvature-")
 
 
@@ -82,7 +92,7 @@ def _texts(section: Section) -> Iterator[str]:
             _write_small(part)
             yield f"![{part.name}](images/paper/{part.name}.jpg)\n\n{part.caption}"
         else:
-            yield f"(*{part.name}.png, drawn by the command: {part.caption}*)"
+            yield f"(*{part.name}.png, drawn by the command; its data may not be copied here. {part.caption}*)"
 
 
 def _write_small(part: Drawn) -> None:

@@ -47,7 +47,10 @@ def main() -> None:
     if not runs:
         raise SystemExit(f"{arguments.folder}: no runs of the paper's ADMM; make some with `dope paper 2d -o FOLDER`")
     drawn = np.random.default_rng(arguments.seed).choice(len(runs), min(arguments.number, len(runs)), replace=False)
-    wrong = [not _agrees(runs[k], arguments.quick) for k in drawn]
+    try:
+        wrong = [not _agrees(runs[k], arguments.quick) for k in drawn]
+    except dope.DopeError as error:
+        raise SystemExit(str(error)) from None
     sys.exit(any(wrong))
 
 

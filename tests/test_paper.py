@@ -106,7 +106,10 @@ def test_labels_come_back_and_damaged_ones_are_refused(tmp_path):
     keep_labels(file, labels)
     assert np.array_equal(kept_labels(file), labels)
     file.write_bytes(b"PK\x03\x04")
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(InputError, match=r"take its line out of .*runs\.jsonl, and it is made anew"):
+        kept_labels(file)
+    file.unlink()
+    with pytest.raises(InputError, match="made anew"):
         kept_labels(file)
 
 
@@ -141,7 +144,11 @@ def test_two_runs_in_one_folder_are_refused_but_drawing_beside_one_is_not(tmp_pa
         ('{"case": "../../evil", "kernel": 3, "method": "paper", "blocks": 1, "size": 0}', "plain name"),
         ('{"case": "a:b", "kernel": 3, "method": "paper", "blocks": 1, "size": 0}', "plain name"),
         ('{"case": "x", "kernel": 3, "method": "paper", "blocks": 1, "size": [0]}', "expected a name or a number"),
-        ('{"case": "canyon-wren.jpg", "kernel": 3, "method": "paper", "blocks": 1, "size": 0}', "lacks"),
+        ('{"case": "canyon-wren.jpg", "kernel": 3, "method": "paper", "blocks": 1, "size": 0}', "KeyError"),
+        (
+            '{"case": "a", "kernel": 3, "method": "paper", "blocks": 1, "size": 0, "delta_percent": "x", "rounds": []}',
+            "not what a run leaves",
+        ),
     ],
 )
 def test_lines_from_elsewhere_are_refused_in_one_line(tmp_path, line, message):
@@ -149,6 +156,49 @@ def test_lines_from_elsewhere_are_refused_in_one_line(tmp_path, line, message):
     (tmp_path / "2d-quick" / "runs.jsonl").write_text(line + "\n")
     done = CliRunner().invoke(app, ["paper", "2d", "--quick", "--draw", "-o", str(tmp_path)])
     assert done.exit_code == 2 and message in " ".join(done.output.split()), done.output
+
+
+def test_without_the_data_tables_and_curves_are_drawn_and_pictures_left_out(tmp_path):
+    bench = bench_in(tmp_path)
+    run_all(bench)
+    lines = tmp_path / "2d-quick" / "runs.jsonl"
+    lines.write_text(lines.read_text().replace("canyon-wren.jpg", "otters.jpg"))
+    for command in (["2d"], ["all"]):
+        done = CliRunner().invoke(app, ["paper", *command, "--quick", "--draw", "-o", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+    page = (tmp_path / "page-quick" / "index.html").read_text()
+    assert "A picture was not drawn: no photograph otters.jpg" in page
+    assert (tmp_path / "page-quick" / "figures" / "2d-energy.svg").is_file()
+
+
+def test_serial_runs_need_a_peer_and_drawing_a_folder(tmp_path):
+    done = CliRunner().invoke(app, ["paper", "2d", "--quick", "--methods", "serial", "-o", str(tmp_path / "a")])
+    assert done.exit_code == 2 and "expected --serial too" in " ".join(done.output.split())
+    done = CliRunner().invoke(app, ["paper", "2d", "--quick", "--draw", "-o", str(tmp_path / "b")])
+    assert done.exit_code == 2 and "no such folder" in " ".join(done.output.split())
+    assert not (tmp_path / "b").exists()
+
+
+def test_one_broken_file_does_not_keep_the_other_experiments_from_running(tmp_path, monkeypatch):
+    (tmp_path / "mri").mkdir()
+    (tmp_path / "mri" / "brain_200x200x100.npz").write_bytes(b"PK\x03\x04")
+    monkeypatch.setenv("DOPE_DATA", str(tmp_path))
+    cases._scan.cache_clear()
+    command_module = sys.modules["dope.cli.paper"]
+    monkeypatch.setattr(
+        command_module, "plane", lambda quick: replace(plane(quick=quick), kernels=(3,), cuts=((32, 0),))
+    )
+    monkeypatch.setattr(command_module, "InkBench", type("Nothing", (), {"at": staticmethod(lambda *_: None)}))
+    ran = []
+    monkeypatch.setattr(command_module, "ink_told", str)
+    run = command_module._run
+    monkeypatch.setattr(
+        command_module, "_run", lambda bench, *rest: ran.append(bench) if bench is None else run(bench, *rest)
+    )
+    done = CliRunner().invoke(app, ["paper", "all", "--quick", "-o", str(tmp_path / "out")])
+    words = " ".join(done.output.split())
+    assert done.exit_code == 2 and "3d: left out" in words and "holds no photos" in words, done.output
+    assert ran == [None] and (tmp_path / "out" / "page-quick" / "index.html").is_file()
 
 
 def test_a_photograph_that_is_not_there_is_not_replaced_by_another(tmp_path, monkeypatch):
@@ -258,7 +308,7 @@ def test_measures_are_of_the_best_labels_so_far_and_ratios_of_the_same_case():
     runs = Runs([run, line("a", 3, SERIAL, 20.0), line("b", 3, SERIAL, 0.0, skipped="too large")])
     assert [delta_after(n)(runs, "a", run) for n in (1, 2, 3, None)] == [0.5, 0.5, 0.2, 0.2]
     assert [dice_after(n)(runs, "a", run) for n in (1, 2, 3)] == [0.9, 0.9, 0.95]
-    assert [faster_after(n)(runs, "a", run) for n in (1, 3, None)] == [20.0, 5.0, 4.0]
+    assert [faster_after(n)(runs, "a", run) for n in (1, 3, None)] == [10.0, 4.0, 4.0]  # 1 s before and after rounds
     assert faster_after(None)(runs, "b", run) is None
     assert runs.left_out(SERIAL) == {("b", 3): "too large"}
     assert runs.over_cases(delta_after(1), 3, PAPER, 128, 25) == [0.5]
@@ -266,9 +316,9 @@ def test_measures_are_of_the_best_labels_so_far_and_ratios_of_the_same_case():
 
 def test_verdicts_say_where_a_claim_does_not_hold():
     found = {(3, 64, 0): 0.1, (3, 64, 10): 0.3}
-    assert holds(found, lambda v: v < 1, "below 1") == "yes: below 1 in all 2 columns"
+    assert holds(found, lambda v: v < 1, "below 1") == "yes: below 1 in all 2 settings"
     assert holds(found, lambda v: v < 0.2, "below 0.2").endswith(
-        "in 1 of 2 columns; not at kernel 3, 64 blocks, Size_10"
+        "in 1 of 2 settings; not at kernel 3, 64 blocks, Size_10"
     )
     assert holds({}, lambda _: True, "") == "not run"
     assert span([]) == "-"

@@ -17,13 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from dope.cli.exits import exit_codes
 from dope.errors import InputError
 from dope.executors import Threads
-from dope.paper.cases import MissingDataError
+from dope.paper.cases import NO_SCAN, MissingDataError, folder
 from dope.paper.ink import InkBench, ink
 from dope.paper.ink import told as ink_told
 from dope.paper.ledger import Ledger, Record
 from dope.paper.page import write_page
 from dope.paper.serial import SerialPeer
-from dope.paper.study import METHODS, Bench, Study, plane, volume
+from dope.paper.study import METHODS, SERIAL, Bench, Study, plane, volume
 from dope.report.curves import new_figure
 
 CellT = TypeVar("CellT")
@@ -93,12 +93,17 @@ def paper(
         peer = None if serial is None else SerialPeer(serial)
         threads = Threads(workers)
         console = Console(stderr=True)
-        chosen = _named(methods, METHODS, "methods") or METHODS
+        chosen = _chosen_methods(methods, peer)
         if experiment is Experiment.CURVATURE and (kernels or methods or serial):
             raise InputError("--kernels, --methods and --serial are for 2d and 3d; curvature has one window and LSA-TR")
 
         def cut(make: Callable[..., Study]) -> None:
-            study = _restricted(make(quick=quick), cases, kernels)
+            study = make(quick=quick)
+            if not study.cases:
+                raise MissingDataError(NO_SCAN)
+            study = _restricted(study, cases, kernels)
+            if (data := folder()) is not None and study.name == "2d" and not (data / "photos").is_dir():
+                console.print(f"2d: {data} holds no photos, the packaged photograph is taken", soft_wrap=True)
             bench = Bench.at(study, output, threads, serial=peer)
             _run(bench, list(study.cells(chosen)), _told, console)
 
@@ -112,19 +117,36 @@ def paper(
             Experiment.VOLUME: lambda: cut(volume),
             Experiment.CURVATURE: drawn,
         }
-        _ready(output)
+        _ready(output, draw=draw)
+        failed: InputError | None = None
         for name in [] if draw else runs if experiment is Experiment.ALL else [experiment]:
             try:
                 runs[name]()
-            except MissingDataError as error:
+            except InputError as error:
                 if experiment is not Experiment.ALL:
                     raise
                 console.print(f"{name}: left out, {error}", highlight=False, soft_wrap=True)
+                failed = failed if isinstance(error, MissingDataError) else error
+            except KeyboardInterrupt:
+                console.print(f"{output} keeps what was run; the same command goes on from there", soft_wrap=True)
+                raise
         console.print(f"page: {write_page(output, quick=quick)}", highlight=False, soft_wrap=True)
+        if failed is not None:
+            raise failed
 
 
-def _ready(output: Path) -> None:
+def _chosen_methods(text: str | None, peer: SerialPeer | None) -> tuple[str, ...]:
+    """The methods to run; without a peer nobody runs the serial one."""
+    named = _named(text, METHODS, "methods")
+    if SERIAL in named and peer is None:
+        raise InputError("--methods serial: expected --serial too, the script that runs a serial graph cut")
+    return tuple(method for method in named or METHODS if method != SERIAL or peer is not None)
+
+
+def _ready(output: Path, *, draw: bool) -> None:
     """Refuse now what would fail after hours: a folder that cannot be written to, no matplotlib for the figures."""
+    if draw and not output.is_dir():
+        raise InputError(f"{output}: no such folder; expected one in which runs were kept")
     try:
         output.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=output):

@@ -20,9 +20,16 @@ from dope.protocols import Recipe
 SECONDS_BETWEEN_LOOKS = 0.05
 
 
+def cores() -> int:
+    """The cores that this process may use: a batch system or `taskset` may leave it fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class Threads:
-    """Runs blocks in `number` threads; None means one per core."""
+    """Runs blocks in `number` threads; None means one per core that this process may use."""
 
     number: int | None = None
 
@@ -32,7 +39,7 @@ class Threads:
 
     @property
     def workers(self) -> int:
-        return self.number or os.cpu_count() or 1
+        return self.number or cores()
 
     @property
     def elsewhere(self) -> bool:

@@ -38,6 +38,12 @@ _SCAN = Path("mri") / "brain_200x200x100.npz"
 _AVERAGE = "mni_icbm152_{}_tal_nlin_sym_09a_converted.nii.gz"
 
 
+NO_SCAN = (
+    f"no brain scan: DOPE_DATA names no folder that holds {_SCAN.as_posix()}, and nilearn, which brings one, is not "
+    "installed; set DOPE_DATA, or run: pip install nilearn"
+)
+
+
 class MissingDataError(InputError):
     """What an experiment is run on is not here."""
 
@@ -124,16 +130,13 @@ def picture_photo(name: str, quick: bool) -> Pictured:
 
 
 def structure_names() -> list[str]:
-    """What the scan of DOPE_DATA has soft maps of; of the average brain, white matter alone."""
+    """What the scan of DOPE_DATA has soft maps of; of the average brain, white matter alone; of none, nothing."""
     data = folder()
     if data is not None and (data / _SCAN).is_file():
         return list(STRUCTURES)
     if find_spec("nilearn") is not None:
         return [AVERAGE_BRAIN]
-    raise MissingDataError(
-        f"no brain scan: DOPE_DATA names no folder that holds {_SCAN.as_posix()}, and nilearn, which brings one, is "
-        "not installed; set DOPE_DATA, or run: pip install nilearn"
-    )
+    return []
 
 
 def state_structure(name: str, kernel: int, quick: bool) -> Stated:
@@ -164,7 +167,8 @@ def _scan(name: str) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     if name in STRUCTURES:
         if data is None or not (data / _SCAN).is_file():
             raise MissingDataError(f"no {name}: DOPE_DATA names no folder that holds {_SCAN.as_posix()}")
-        with reading(data / _SCAN), np.load(data / _SCAN, allow_pickle=False) as stored:
+        file = data / _SCAN
+        with reading(file), file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             return stored["t1"], stored[STRUCTURES[name]] / 255.0
     spec = find_spec("nilearn") if name == AVERAGE_BRAIN else None
     if spec is None or spec.origin is None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import platform
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from dope import __version__
 from dope.arrays import Labels
 from dope.errors import DopeError, InputError
+from dope.executors.threads import cores
 from dope.io.files import reading, replacing
 
 Record = dict[str, Any]
@@ -116,7 +119,7 @@ def _read(file: Path, key: Iterable[str]) -> Iterator[Record]:
 
 def _machine() -> Record:
     """What times depend on, and nothing that tells one machine of a kind from another."""
-    return {"cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+    return {"cores": cores(), "system": f"{platform.system()} {platform.machine()}"}
 
 
 def keep_labels(file: Path, labels: Labels) -> None:
@@ -128,7 +131,13 @@ def keep_labels(file: Path, labels: Labels) -> None:
 
 def kept_labels(file: Path) -> Labels:
     """Labels that were kept."""
-    with reading(file), file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-        shape = tuple(int(n) for n in stored["shape"])
-        bits = np.unpackbits(stored["bits"], count=int(np.prod(shape)))
-        return bits.reshape(shape).astype(np.bool_)
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            shape = tuple(int(n) for n in stored["shape"])
+            bits = np.unpackbits(stored["bits"], count=int(np.prod(shape)))
+            return bits.reshape(shape).astype(np.bool_)
+    except (OSError, EOFError, LookupError, TypeError, ValueError, BadZipFile, zlib.error) as error:
+        raise InputError(
+            f"{file}: the labels of a run cannot be read ({error}); take its line out of "
+            f"{file.parent.parent / 'runs.jsonl'}, and it is made anew"
+        ) from error

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dope.errors import InputError
+from dope.errors import DopeError, InputError
 from dope.executors import Threads
 from dope.io.files import replacing
-from dope.paper.cases import MissingDataError
 from dope.paper.ink import InkBench, ink
 from dope.paper.ink_page import ink_section
 from dope.paper.plane_page import plane_section
 from dope.paper.study import Bench, plane, volume
 from dope.paper.volume_page import volume_section
-from dope.report.article import Article, Section, Words
+from dope.report.article import Article, Section
 
 TITLE = "Distributed Optimization for Pairwise Energies, reproduced"
-NOT_DRAWN = "There are lines, but this part was not drawn"
 LEAD = (
     "The experiments of Dolz, Ben Ayed and Desrosiers (CVPR 2017), run anew with dope on real data: the paper's own "
     "method, and what dope does by default, which is to find the global minimum."
@@ -50,7 +48,9 @@ def sections(folder: Path, *, quick: bool) -> Iterator[Section]:
         if lines.is_file() and lines.stat().st_size:
             try:
                 yield make()
-            except (KeyError, TypeError) as error:
-                raise InputError(f"{lines}: some line lacks {error}; take it out, or name another folder") from error
-            except MissingDataError as error:
-                yield Section(name, [Words(f"{NOT_DRAWN}: {error}")])
+            except DopeError:
+                raise
+            except (LookupError, TypeError, ValueError) as error:
+                raise InputError(
+                    f"{lines}: some line is not what a run leaves ({error!r}); take it out, or name another folder"
+                ) from error

@@ -18,6 +18,7 @@ Cut = tuple[int, int]
 """Blocks, and by how many percent their sides grow."""
 Style = Literal["-", "--", ":", "-."]
 _INK, _NONE = "#262626", "-"
+NOT_DRAWN = "A picture was not drawn"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,11 @@ def what(bench: Bench, runs: Runs, noun: str) -> Words:
     small = " Small variants, for a first look: not the paper's sizes." if bench.study.quick else ""
     low, high = f"{min(sites):.1f}", f"{max(sites):.1f}"
     size = low if low == high else f"{low} to {high}"
-    return Words(f"{len(runs.cases)} {noun}, {size} million sites, {len(done)} runs. Threads: {_threads(done)}.{small}")
+    nouns = noun if len(runs.cases) == 1 else f"{noun}s"
+    return Words(
+        f"{len(runs.cases)} {nouns}, {size} million sites, {len(done)} runs. Threads: {_threads(done)}. Size_25 are "
+        f"blocks whose sides grew by 25 %, half of it at either end, so that neighbours overlap.{small}"
+    )
 
 
 def _threads(done: Sequence[Record]) -> str:
@@ -148,7 +153,7 @@ def faster(runs: Runs, rounds: int | None, mark: float, least_kernel: int = 0) -
     if not exact:
         return Finding(span(admm, "x"), _NONE, "no serial graph cut to compare with")
     met = [str(kernel) for kernel, ratio in exact.items() if ratio >= mark]
-    verdict = f"{mark:g}x and more: its ADMM in {sum(v >= mark for v in admm)} of {len(admm)} columns, "
+    verdict = f"{mark:g}x and more: its ADMM in {sum(v >= mark for v in admm)} of {len(admm)} settings, "
     verdict += f"the exact minimum at {len(met)} of {len(exact)} kernels ({', '.join(met) or 'none'}), on this machine"
     return Finding(span(admm, "x"), span([*exact.values()], "x"), verdict)
 
@@ -156,10 +161,13 @@ def faster(runs: Runs, rounds: int | None, mark: float, least_kernel: int = 0) -
 def span(values: Sequence[float], unit: str = "") -> str:
     """From the least to the most.
 
-    >>> span([0.25, 0.5], " %"), span([])
-    ('0.25 to 0.5 %', '-')
+    >>> span([0.25, 0.5], " %"), span([0.25], " %"), span([])
+    ('0.25 to 0.5 %', '0.25 %', '-')
     """
-    return f"{short(min(values))} to {short(max(values))}{unit}" if values else _NONE
+    if not values:
+        return _NONE
+    low, high = short(min(values)), short(max(values))
+    return f"{low if low == high else f'{low} to {high}'}{unit}"
 
 
 def short(value: float | None) -> str:
@@ -172,16 +180,16 @@ def short(value: float | None) -> str:
 
 
 def holds(found: dict[tuple[int, int, int], float], good: Callable[[float], bool], limit: str) -> str:
-    """In how many columns something holds, and where not."""
+    """In how many settings (a kernel, a number of blocks, a size) something holds, and where not."""
     if not found:
         return "not run"
     bad = [place for place, value in found.items() if not good(value)]
     if not bad:
-        return f"yes: {limit} in all {len(found)} columns"
+        return f"yes: {limit} in all {len(found)} settings"
     where = "; ".join(f"kernel {kernel}, {blocks} blocks, {size_name((blocks, size))}" for kernel, blocks, size in bad)
     if len(bad) > 4:
         where = f"kernels {', '.join(sorted({str(kernel) for kernel, _, _ in bad}))}"
-    return f"{limit} in {len(found) - len(bad)} of {len(found)} columns; not at {where}"
+    return f"{limit} in {len(found) - len(bad)} of {len(found)} settings; not at {where}"
 
 
 def against_serial(name: str, runs: Runs) -> Iterator[Words | Table]:
@@ -190,7 +198,7 @@ def against_serial(name: str, runs: Runs) -> Iterator[Words | Table]:
     head += ["times faster, processor time", "serial bytes/site"]
     caption = (
         "dope's default, the exact minimum, beside a serial graph cut (PyMaxflow, Boykov-Kolmogorov) on the same "
-        "integers: medians (least to most). Where both ran they reach the same energy; Dice is 1 by definition."
+        "integers: medians (least to most) of the cases in which both ran, and reached the same energy."
     )
     yield Table(f"{name}-exact", caption, head, [_beside_serial(runs, kernel) for kernel in runs.kernels])
     left_out = runs.left_out(SERIAL)
@@ -209,7 +217,7 @@ def _beside_serial(runs: Runs, kernel: int) -> list[str]:
         str(kernel),
         f"{len(both)} of {sum(e is not None for e in exact)}",
         short(median([s["seconds"] for _, s in both])),
-        short(median([e["seconds"] for e in exact if e is not None])),
+        short(median([e["seconds"] for e, _ in both])),
         _ratios([s["seconds"] / e["seconds"] for e, s in both]),
         _ratios([s["cpu_seconds"] / e["cpu_seconds"] for e, s in both]),
         short(median([s["peak_bytes"] / s["sites"] for _, s in both if s["peak_bytes"]])),
@@ -217,7 +225,9 @@ def _beside_serial(runs: Runs, kernel: int) -> list[str]:
 
 
 def _ratios(values: Sequence[float]) -> str:
-    return f"{short(median(values))} ({min(values):.3g} to {max(values):.3g})" if values else _NONE
+    if len(values) < 2:
+        return short(median(values))
+    return f"{short(median(values))} ({min(values):.3g} to {max(values):.3g})"
 
 
 def cells_table(name: str, runs: Runs, last: int | None) -> Table:
@@ -236,7 +246,7 @@ def cells_table(name: str, runs: Runs, last: int | None) -> Table:
         f"The paper's ADMM after one round and after {end}, each with the best labels of its rounds so far, and ours: "
         "means over the cases, of times (by the clock) medians."
     )
-    return Table(f"{name}-cells", caption, [*head, "cases", "cases of ours"], rows)
+    return Table(f"{name}-cells", caption, [*head, "cases", "of ours", "with serial"], rows)
 
 
 def _cells(runs: Runs, kernel: int, cut: Cut, last: int | None) -> list[str]:
@@ -252,7 +262,8 @@ def _cells(runs: Runs, kernel: int, cut: Cut, last: int | None) -> list[str]:
         for method, rounds in ways
     ]
     counts = [len(runs.over_cases(delta_after(None), kernel, method, *cut)) for method in (PAPER, OURS)]
-    return [*numbers, *map(str, counts)]
+    timed = len(runs.over_cases(faster_after(None), kernel, PAPER, *cut))
+    return [*numbers, *map(str, counts), str(timed)]
 
 
 def padded(values: Sequence[float | None], length: int) -> list[float | None]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dope.paper.cases import PACKAGED_PHOTO
+from dope.paper.cases import PACKAGED_PHOTO, MissingDataError
 from dope.paper.parts import (
+    NOT_DRAWN,
     QUANTITIES,
     Finding,
     Line,
@@ -42,7 +43,7 @@ def plane_section(bench: Bench) -> Section:
     """What was found on photographs."""
     runs = Runs(bench.ledger.records)
     parts: list[Words | Table | Drawn] = [
-        what(bench, runs, "photographs"),
+        what(bench, runs, "photograph"),
         claims_table("2d-claims", PLANE, _findings(runs)),
         *against_serial("2d", runs),
         *_groupings(runs),
@@ -88,10 +89,14 @@ def _groupings(runs: Runs) -> Iterator[Drawn]:
         yield Drawn(f"2d-{quantity.name}", caption, figure(charts, columns=2))
 
 
-def _examples(bench: Bench, runs: Runs) -> Iterator[Drawn]:
+def _examples(bench: Bench, runs: Runs) -> Iterator[Words | Drawn]:
     """Strokes and minimum, what the paper's ADMM found, where they differ, and the energy by round."""
     for cell in _example_cells(runs):
-        shown = bench.study.picture(cell.case, bench.study.quick)
+        try:
+            shown = bench.study.picture(cell.case, bench.study.quick)
+        except MissingDataError as error:
+            yield Words(f"{NOT_DRAWN}: {error}.")
+            continue
         exact, found = bench.labels(Cell(cell.case, cell.kernel, EXACT)), bench.labels(cell)
         record = runs.get(cell.case, cell.kernel, PAPER, cell.blocks, cell.size)
         assert record is not None
@@ -103,8 +108,9 @@ def _examples(bench: Bench, runs: Runs) -> Iterator[Drawn]:
         ]
         name = Path(cell.case).stem
         caption = (
-            f"{name}: kernel {cell.kernel}, {cell.blocks} blocks, {size_name((cell.blocks, cell.size))}. Orange: only "
-            "the paper's ADMM calls it the object; blue: only the minimum does."
+            f"{name}: kernel {cell.kernel}, {cell.blocks} blocks, {size_name((cell.blocks, cell.size))}; delta E "
+            f"{record['delta_percent']:.4f} %, Dice {record['dice']:.4f}. Orange: only the paper's ADMM calls it the "
+            "object; blue: only the minimum does."
         )
         yield Drawn(f"2d-example-{name}", caption, figure(parts, columns=2))
 

@@ -34,8 +34,10 @@ DIFFERENT = (
     "gives no tolerance (here blocks agree when |y_k - y| is at most 0.001 sqrt(sites)), nor the scale of its "
     "costs, without which its mu0 = 100 (2D) and 500 (3D) say little: here log-likelihood ratios are clipped to "
     "10 (2D) and 6 (3D), so such a mu freezes most labels after the first round, and further rounds change "
-    "little. Shares divide pairs in an overlap by the blocks at both ends, unaries by those at one: overlap "
-    "weakens smoothing there. The paper's program is Matlab on 64 processors; this is one machine with few."
+    "little. Delta E is a percentage of the energy, whose zero is that of all labels 0; with another constant in it "
+    "percentages would be others. Shares divide pairs in an overlap by the blocks at both ends, unaries by those at "
+    "one: overlap weakens smoothing there. The paper's program is Matlab on 64 processors; this is one machine with "
+    "few."
 )
 SWINGS = (
     "Where blocks overlap the augmented Lagrangian swings from round to round: mu0 = 500 is far above the costs, "

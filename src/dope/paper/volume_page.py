@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dope.paper.cases import MissingDataError
 from dope.paper.parts import (
+    NOT_DRAWN,
     QUANTITIES,
     Cut,
     Finding,
@@ -40,7 +42,7 @@ def volume_section(bench: Bench) -> Section:
     """What was found in the brain."""
     runs = Runs(bench.ledger.records)
     parts: list[Words | Table | Drawn] = [
-        what(bench, runs, "structures of the brain"),
+        what(bench, runs, "structure"),
         claims_table("3d-claims", VOLUME, _findings(runs)),
         *against_serial("3d", runs),
         *_groupings(runs),
@@ -82,7 +84,7 @@ def _as_reported(deltas: dict[tuple[int, int, int], float]) -> str:
         there = [value for place, value in deltas.items() if place[0] == kernel]
         if there:
             met = sum(value <= most for value in there)
-            verdicts.append(f"kernel {kernel}: at most {most:g} % in {met} of {len(there)} columns")
+            verdicts.append(f"kernel {kernel}: at most {most:g} % in {met} of {len(there)} settings")
         else:
             verdicts.append(f"kernel {kernel}: not run")
     return "; ".join(verdicts)
@@ -176,10 +178,15 @@ def _shown_cells(runs: Runs) -> Iterator[Cell]:
             yield Cell(case, best["kernel"], PAPER, best["blocks"], best["size"])
 
 
-def _examples(bench: Bench, runs: Runs) -> Iterator[Drawn]:
+def _examples(bench: Bench, runs: Runs) -> Iterator[Words | Drawn]:
     """Slices and surfaces: the paper's ADMM, the exact minimum, which a serial graph cut finds too, the difference."""
     for cell in _shown_cells(runs):
-        shown = bench.study.picture(cell.case, bench.study.quick)
+        try:
+            shown = bench.study.picture(cell.case, bench.study.quick)
+        except MissingDataError as error:
+            yield Words(f"{NOT_DRAWN}: {error}.")
+            continue
+        minimum = "dope, exact" + " = serial" * (runs.get(cell.case, cell.kernel, SERIAL) is not None)
         exact, found = bench.labels(Cell(cell.case, cell.kernel, EXACT)), bench.labels(cell)
         at = fullest(exact)
         image, ours, theirs = (np.rot90(array[..., at]) for array in (shown.image, exact, found))
@@ -189,10 +196,10 @@ def _examples(bench: Bench, runs: Runs) -> Iterator[Drawn]:
         nothing = np.full((_PIXELS, _PIXELS, 3), 18, np.uint8)
         parts = [
             Image("the paper's ADMM", overlay(image, theirs, longest=_PIXELS, zoom=3)),
-            Image("dope, exact = serial", overlay(image, ours, longest=_PIXELS, zoom=3)),
+            Image(minimum, overlay(image, ours, longest=_PIXELS, zoom=3)),
             Image(f"difference: Dice {record['dice']:.4f}", difference(image, theirs, ours, longest=_PIXELS, zoom=3)),
             Image("the paper's ADMM", surface(found, longest=_PIXELS)),
-            Image("dope, exact = serial", surface(exact, longest=_PIXELS)),
+            Image(minimum, surface(exact, longest=_PIXELS)),
             Image("what differs", surface(apart, longest=_PIXELS) if apart.any() else nothing),
         ]
         caption = (

@@ -89,7 +89,7 @@ class Article:
 figure + figure, figure + .card, .card + figure, p + figure, p + .card {{ margin-top: .9rem; }}
 figure img {{ background: #fff; max-height: none; }}
 .card th {{ white-space: normal; }}
-caption {{ text-align: left; color: var(--quiet); font-size: .85rem; padding-bottom: .5rem; }}
+.caption {{ color: var(--quiet); font-size: .85rem; margin: 1.2rem 0 -.4rem; }}
 </style>
 </head>
 <body>
@@ -116,9 +116,10 @@ def _part(part: Words | Table | Drawn, pictures: dict[str, bytes]) -> str:
         return f'<figure><img src="{picture}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
     head = "".join(f"<th>{escaped(cell)}</th>" for cell in part.head)
     rows = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in part.rows)
-    caption = f"<caption>{escaped(part.caption)}</caption>"
     kind = "" if part.prose else ' class="rounds"'
-    return f'<div class="card"><table{kind}>{caption}<tbody><tr>{head}</tr>{rows}</tbody></table></div>'
+    # Not within the card: a wide table scrolls there, its caption should not.
+    table = f'<div class="card"><table{kind}><tbody><tr>{head}</tr>{rows}</tbody></table></div>'
+    return f'<p class="caption">{escaped(part.caption)}</p>{table}'
 
 
 def _csv(table: Table) -> bytes:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PURPLE, SKY = "#cc79a7", "#56b4e9"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, GREY)
-_LEGEND_COLUMNS, _LEGEND_ROW = 3, 0.2  # of an inch
+_LEGEND_COLUMNS, _LEGEND_ROW = 3, 0.22  # of an inch
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _draw_chart(chart: Chart, axes: Axes) -> None:
             x, y = zip(*known, strict=True)
             axes.plot(
                 x, y, color=line.color, linestyle=line.style, marker=line.mark, markersize=4, linewidth=1.5,
-                label=line.name,
+                label=line.name, clip_on=False,
             )  # fmt: skip
     if len(chart.places) <= 12 and all(isinstance(place, (int, float)) for place in chart.places):
         axes.set_xticks([float(place) for place in chart.places], [f"{place:g}" for place in chart.places])
@@ -147,8 +147,8 @@ def _draw_chart(chart: Chart, axes: Axes) -> None:
     if axes.get_legend_handles_labels()[1]:
         # Below the lines, where it hides none.
         axes.legend(
-            fontsize=7.5, frameon=False, labelcolor=INK, ncols=_LEGEND_COLUMNS, loc="upper center",
-            bbox_to_anchor=(0.5, -0.13),
+            fontsize=8.5, frameon=False, labelcolor=INK, ncols=_LEGEND_COLUMNS, loc="upper center",
+            bbox_to_anchor=(0.5, -0.13), handlelength=3.2, columnspacing=1.2,
         )  # fmt: skip
 
 
