@@ -195,11 +195,11 @@ def _stopped(records: list[Record], solver: str) -> str:
 
 
 def left_out(records: Iterable[Record]) -> list[str]:
-    """Who did not solve what, and why, by solver and reason."""
+    """Who did not solve what, and why, by solver and reason; who did so in another run counts as there."""
     reasons: dict[str, list[str]] = {}
     for case, found in newest(records).items():
         for r in found:
-            if r["skipped"]:
+            if r["skipped"] and not _runs(found, r["solver"]):
                 cases_of = reasons.setdefault(f"{r['solver']} ({_short(r['skipped'])})", [])
                 cases_of += [case] * (case not in cases_of)
     return ["Left out: " + "; ".join(f"{who}: {', '.join(those)}" for who, those in sorted(reasons.items())) + "."] * (
