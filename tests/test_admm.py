@@ -306,3 +306,65 @@ def test_flows_of_the_doubled_energy_reach_the_roof_dual_over_blocks(data):
         if len(partition.blocks) > 1 and (partition.cuts is not None or not partition.overlaps):
             assert result.lower_bound >= whole.lower_bound - near
             assert result.proved is not None
+
+
+@given(
+    energy=energies(most=24),
+    data=st.data(),
+    method=st.sampled_from([Admm(rounds=12, sweeps=0, bound=0, patience=None), Admm.paper(mu0=2.0, rounds=8)]),
+)
+def test_blocks_that_are_not_asked_again_would_have_given_the_same_answer(energy, data, method):
+    partition = data.draw(partitions(energy))
+    asked = {"often": 0, "seldom": 0}
+
+    class Counting:
+        """MaxFlow that counts its calls; one that shows no flow is asked in every round."""
+
+        def __init__(self, name, shown):
+            self.name, self.shown = name, shown
+
+        def prepare(self, energy):
+            minimizer, counting = MaxFlow().prepare(energy), self
+
+            class Counted:
+                def __getattr__(self, name):
+                    if not counting.shown:
+                        raise AttributeError(name)
+                    return getattr(minimizer, name)
+
+                def minimize(self, unary, *, start=None):
+                    asked[counting.name] += 1
+                    return minimizer.minimize(unary, start=start)
+
+            return Counted()
+
+    seen = {"often": [], "seldom": []}
+    for name, shown in (("often", False), ("seldom", True)):
+        problem = Problem(energy, partition, Counting(name, shown), Serial())
+        for step in method.steps(problem):
+            values = (step.energy, step.relaxed_energy, step.lagrangian, step.disagreeing, step.lower_bound)
+            seen[name].append((*values, step.labels.tobytes()))
+    assert seen["often"] == seen["seldom"]
+    assert asked["seldom"] <= asked["often"] == len(seen["often"]) * len(partition.blocks)
+
+
+def test_blocks_in_agreement_are_left_alone():
+    rng = np.random.default_rng(0)
+    unary = np.where(np.arange(40) < 15, -2.0, 2.0) * np.ones((40, 1))
+    unary[5:15, 5:15] = rng.normal(size=(10, 10))  # where four blocks meet, and nowhere else, they may differ
+    energy = Energy.grid(unary, lam=0.6)
+    calls = []
+
+    class Counting:
+        def prepare(self, energy):
+            minimizer = MaxFlow().prepare(energy)
+            minimize = minimizer.minimize
+            minimizer.minimize = lambda unary, *, start=None: calls.append(1) or minimize(unary, start=start)
+            return minimizer
+
+    steps = list(
+        Admm(rounds=10, patience=None, eps=0.0, sweeps=0, bound=0).steps(
+            Problem(energy, Partition.grid(energy.shape, 16), Counting(), Serial())
+        )
+    )
+    assert len(steps) == 10 and len(calls) <= len(steps) * 16 / 2
