@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dope.paper.cases import MissingDataError
 from dope.paper.parts import (
@@ -120,24 +121,28 @@ def _by_round(runs: Runs, name: str, title: str, entry: str) -> Iterator[Drawn]:
     if charts:
         caption = (
             f"{title} of the paper's ADMM by round, in percent above the exact minimum. Solid: the widest kernel, by "
-            "size; dashed: the other kernels, without overlap."
+            "size; dashed: the other kernels, by the middle size. Without overlap blocks agree in a round or two."
         )
         yield Drawn(name, caption, figure(charts, columns=2))
 
 
 def _round_chart(runs: Runs, case: str, blocks: int, cuts: list[Cut], entry: str) -> Chart | None:
-    widest = max(runs.kernels)
-    curves = {size_name(cut): _percent_by_round(runs, case, widest, cut, entry) for cut in cuts}
-    curves |= {
-        f"kernel {kernel}, {size_name(cuts[0])}": _percent_by_round(runs, case, kernel, cuts[0], entry)
-        for kernel in runs.kernels[:-1]
+    kernels = sorted({record["kernel"] for record in finished(runs, PAPER) if record["case"] == case})
+    if not kernels:
+        return None
+    middle = cuts[len(cuts) // 2]
+    curves = {
+        f"kernel {kernels[-1]}, {size_name(cut)}": _percent_by_round(runs, case, kernels[-1], cut, entry)
+        for cut in cuts
     }
+    dashed = {f"kernel {kernel}, {size_name(middle)}": (kernel, middle) for kernel in kernels[:-1]}
+    curves |= {name: _percent_by_round(runs, case, kernel, cut, entry) for name, (kernel, cut) in dashed.items()}
     curves = {name: values for name, values in curves.items() if values}
     if not curves:
         return None
     longest = max(map(len, curves.values()))
     series = [
-        Series(name, padded(values, longest), color, "--" if name.startswith("kernel") else "-")
+        Series(name, padded(values, longest), color, "--" if name in dashed else "-")
         for (name, values), color in zip(curves.items(), PALETTE, strict=False)
     ]
     return Chart(f"{case}, {blocks} blocks", "round", "% above the minimum", range(1, longest + 1), series, "log")
@@ -160,13 +165,26 @@ def _relaxed(bench: Bench, runs: Runs) -> Iterator[Drawn]:
             continue
         with np.load(file, allow_pickle=False) as stored:
             rounds = sorted(stored.files, key=int)
-            images = [Image(f"round {number}", np.rot90(stored[number].astype(np.float32))) for number in rounds]
+            window = _busiest(np.mod(stored[rounds[0]], 1.0) != 0.0)
+            images = [
+                Image(f"round {number}", np.rot90(stored[number][window].astype(np.float32))) for number in rounds
+            ]
         caption = (
             f"Relaxed y of {cell.case}, kernel {cell.kernel}, {cell.blocks} blocks, "
-            f"{size_name((cell.blocks, cell.size))}, in one plane: 0 is background, 1 the object; in between blocks do "
-            "not agree."
+            f"{size_name((cell.blocks, cell.size))}, in the part of a plane where blocks differ most: 0 is background, "
+            "1 the object; in between blocks do not agree."
         )
         yield Drawn(f"3d-relaxed-{_file_name(cell)}", caption, figure(images, columns=3))
+
+
+def _busiest(places: NDArray[np.bool_], share: float = 0.4) -> tuple[slice, slice]:
+    """The window, of this share of both sides, that holds most of the places."""
+    sides = [max(1, round(n * share)) for n in places.shape]
+    sums = np.pad(places.cumsum(axis=0, dtype=np.int64).cumsum(axis=1), ((1, 0), (1, 0)))
+    a, b = sides
+    held = sums[a:, b:] - sums[:-a, b:] - sums[a:, :-b] + sums[:-a, :-b]
+    row, column = np.unravel_index(int(held.argmax()), held.shape)
+    return slice(int(row), int(row) + a), slice(int(column), int(column) + b)
 
 
 def _shown_cells(runs: Runs) -> Iterator[Cell]:

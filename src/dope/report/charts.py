@@ -153,16 +153,27 @@ def _draw_chart(chart: Chart, axes: Axes) -> None:
 
 
 def _scale(chart: Chart, axes: Axes) -> None:
-    """Logarithmic where asked for, with 0 on the axis where a line reaches it."""
+    """Logarithmic where asked for, with 0 on the axis where a line reaches it, and numbers as they are said."""
     values = [y for line in chart.series for y in line.values if y is not None]
     positive = [y for y in values if y > 0]
     if chart.scale == "linear" or not positive:
         return
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter, SymmetricalLogLocator
+
+    # Where values span less than a power of ten, its ends would be too few numbers; where both signs do, too many.
+    spread = max(positive) / min(positive)
+    subs = (1.0, 2.0, 5.0) if spread < 50 and min(values) >= 0 else (1.0,)
     if min(values) <= 0:
-        axes.set_yscale("symlog", linthresh=min(positive))
+        # Around 0 the axis is linear: up to the least value, or where lines cross it, up to a tenth of the largest or so.
+        near = min(positive) if min(values) == 0 else 10.0 ** math.floor(math.log10(max(map(abs, values))) - 1)
+        axes.set_yscale("symlog", linthresh=near)
         axes.set_ylim(bottom=min(0.0, *values))
+        axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10.0, linthresh=near, subs=subs))
     else:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=subs))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw_image(image: Image, axes: Axes) -> Any:
