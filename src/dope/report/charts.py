@@ -164,7 +164,7 @@ def _scale(chart: Chart, axes: Axes) -> None:
     spread = max(positive) / min(positive)
     subs = (1.0, 2.0, 5.0) if spread < 50 and min(values) >= 0 else (1.0,)
     if min(values) <= 0:
-        # Around 0 the axis is linear: up to the least value, or where lines cross it, up to a tenth of the largest or so.
+        # Around 0 the axis is linear: up to the least value, or where lines cross it, to about a tenth of the largest.
         near = min(positive) if min(values) == 0 else 10.0 ** math.floor(math.log10(max(map(abs, values))) - 1)
         axes.set_yscale("symlog", linthresh=near)
         axes.set_ylim(bottom=min(0.0, *values))
