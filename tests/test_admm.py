@@ -358,9 +358,16 @@ def test_blocks_in_agreement_are_left_alone():
     class Counting:
         def prepare(self, energy):
             minimizer = MaxFlow().prepare(energy)
-            minimize = minimizer.minimize
-            minimizer.minimize = lambda unary, *, start=None: calls.append(1) or minimize(unary, start=start)
-            return minimizer
+
+            class Counted:
+                def __getattr__(self, name):
+                    return getattr(minimizer, name)
+
+                def minimize(self, unary, *, start=None):
+                    calls.append(1)
+                    return minimizer.minimize(unary, start=start)
+
+            return Counted()
 
     steps = list(
         Admm(rounds=10, patience=None, eps=0.0, sweeps=0, bound=0).steps(

@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -406,13 +407,13 @@ def test_difference_shows_each_side_in_its_colour():
 
 def test_the_page_of_the_docs_shows_lines_and_allowed_pictures_alone(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(SERIAL_CUT.parent))
-    import paper_page
+    paper_page = import_module("paper_page")
 
     monkeypatch.setattr(paper_page, "PICTURES", tmp_path)
     chart = figure([Chart("t", "x", "y", [1, 2], [Series("a", [0.5, 1.0])])], columns=1, inches=3)
     names = ("2d-energy", "2d-example-canyon-wren", "2d-example-otters", "3d-surfaces-putamen", "3d-relaxed-putamen")
-    parts = [Words("plain"), Words("loud", loud=True), Table("t", "caption", ["h", "i"], [["1", "2"]])]
-    text = paper_page.markdown([Section("A title", [*parts, *(Drawn(name, name, chart) for name in names)])])
+    plain = Words("plain"), Words("loud", loud=True), Table("t", "caption", ["h", "i"], [["1", "2"]])
+    text = paper_page.markdown([Section("A title", [*plain, *(Drawn(name, name, chart) for name in names)])])
     assert {file.name for file in tmp_path.iterdir()} == {"2d-energy.svg", "2d-example-canyon-wren.jpg"}
     assert text.startswith("## A title\n\nplain\n\n**loud**\n\ncaption\n\n| h | i |\n|---|---|\n| 1 | 2 |")
     assert text.count("drawn by the command") == 3
@@ -424,7 +425,7 @@ def test_the_page_of_the_docs_shows_lines_and_allowed_pictures_alone(tmp_path, m
 def test_the_second_way_to_the_numbers_goes_through_the_same_labels(monkeypatch, shape, blocks, overlap, mu0):
     pytest.importorskip("maxflow")
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    import check_paper
+    check_paper = import_module("check_paper")
 
     rng = np.random.default_rng(len(shape))
     image, unary = rng.integers(0, 256, shape, dtype=np.uint8), rng.normal(size=shape)
@@ -448,7 +449,7 @@ def test_the_second_way_to_the_numbers_goes_through_the_same_labels(monkeypatch,
 
 def test_other_penalties_are_run_once_and_tabled(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    import penalty
+    penalty = import_module("penalty")
 
     words = ["--quick", "--results", str(tmp_path / "lines.jsonl"), "--photos", "canyon-wren", "--kernels", "3"]
     monkeypatch.setattr(sys, "argv", ["penalty.py", *words, "--sizes", "25", "--penalties", "3", "100"])
