@@ -1,5 +1,6 @@
 """Threads: a round that ends early, by Ctrl-C or because a block failed, ends at once and leaves nobody at work."""
 
+import os
 import pickle
 import signal
 import subprocess
@@ -169,3 +170,11 @@ def test_who_is_sent_nothing_is_left_alone_and_each_reply_is_told(executor):
             0.001,
         ]
     assert sorted(told) == [(1, 0.0), (3, 0.001)]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no word here on which cores a process may use")
+def test_threads_are_as_many_as_the_cores_that_may_be_used():
+    one = min(os.sched_getaffinity(0))
+    words = f"import os; os.sched_setaffinity(0, [{one}]); import dope; print(dope.Threads().workers)"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"

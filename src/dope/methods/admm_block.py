@@ -119,6 +119,8 @@ class OpenedBlock:
         self._energy = share.energy
         self._coupling = share.coupling
         self._minimizer = solver.prepare(share.energy)
+        # Costs that are rounded are counted in one unit for good; whole ones may get another with another unary.
+        self._steady = isinstance(self._minimizer, FlowMinimizer) and self._minimizer.rounding_error > 0.0
         self._coupled = np.flatnonzero(share.coupling.coupled())
         self._region_unary, self._region_pairs = excerpt.energy.unary, excerpt.energy.pairs
         inside = np.zeros(self._region_unary.shape, dtype=np.bool_)
@@ -172,10 +174,11 @@ class OpenedBlock:
 
         The unary then moves by d with d_i <= 0 where x_i = 1 and d_i >= 0 where x_i = 0, on the coupled sites and, if
         the others freeze at x, on those. No labels gain more by that than x, so x remains a minimizer; any other is one
-        of the last unary too, so x remains the smallest. Solvers that find something else are asked again.
+        of the last unary too, so x remains the smallest. That is so in integers as well, as rounding keeps the order,
+        if they are of one scale. Solvers that find something else are asked again.
         """
         before = self._asked
-        if before is None or not isinstance(self._minimizer, FlowMinimizer):
+        if before is None or not self._steady:
             return False
         if ask.mu < before.mu or ask.freeze != before.freeze or not _same(ask.y, before.y):
             return False

@@ -68,8 +68,8 @@ def what(bench: Bench, runs: Runs, noun: str) -> Words:
     size = low if low == high else f"{low} to {high}"
     nouns = noun if len(runs.cases) == 1 else f"{noun}s"
     return Words(
-        f"{len(runs.cases)} {nouns}, {size} million sites, {len(done)} runs. Threads: {_threads(done)}. Size_25 are "
-        f"blocks whose sides grew by 25 %, half of it at either end, so that neighbours overlap.{small}"
+        f"{len(runs.cases)} {nouns}, {size} million sites, {len(done)} runs. Threads: {_threads(done)}. Size_10 are "
+        f"blocks whose sides grew by 10 %, half of it at either end, so that neighbours overlap.{small}"
     )
 
 
