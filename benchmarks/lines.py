@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dope.paper.ledger import machine
+
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "benchmarks" / "results"
 
 Record = dict[str, Any]
+
+__all__ = ["PROJECT", "RESULTS", "Record", "append", "commit", "load", "machine", "now", "read"]
 
 
 def read(file: Path) -> list[Record]:
@@ -54,23 +57,9 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def machine() -> dict[str, Any]:
-    """What the times depend on, and nothing that tells one machine of a kind from another."""
-    return {"cpu": _cpu(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
-
-
 def load() -> float | None:
     """How many processes wanted a core during the last minute: what else the machine did."""
     try:
         return round(os.getloadavg()[0], 2)
     except (AttributeError, OSError):  # Windows; or the system does not tell
         return None
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or "unknown"
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown"

@@ -2,6 +2,10 @@
 
     dope paper all -o paper --serial benchmarks/serial_cut.py     # hours; goes on where it was broken off
     python benchmarks/paper_page.py paper                         # seconds
+    python benchmarks/paper_page.py --restore paper               # a folder of the lines that are in the project
+
+`dope paper` goes on from a restored folder, and the page can be made of it. Labels are not kept in the project: those
+that pictures show are found once more, in minutes.
 
 Of pictures only those are copied that are made of data that may be: photographs under CC0, and the drawings, which are
 in the public domain. All others are drawn by the first command, into paper/page.
@@ -39,20 +43,38 @@ CC0_PHOTOS = (
     "roman-colosseum",
     "seeding_by_Clements_Engelhardt",
 )
-ALLOWED_PICTURES = (*(f"2d-example-{name}" for name in CC0_PHOTOS), "curvature-dancer-ink", "curvature-bull")
+DRAWINGS = ("curvature-dancer-ink", "curvature-team-ink", "curvature-bull")
+ALLOWED_PICTURES = (*(f"2d-example-{name}" for name in CC0_PHOTOS), *DRAWINGS)
 RASTER = re.compile(r"example|surfaces|relaxed|curvature-")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="what `dope paper -o` wrote")
-    folder = parser.parse_args().folder
+    parser.add_argument("--restore", action="store_true", help="make the folder, of the lines in benchmarks/results")
+    arguments = parser.parse_args()
+    if arguments.restore:
+        restore(arguments.folder)
+    else:
+        take_over(arguments.folder)
+
+
+def restore(folder: Path) -> None:
+    """The lines of the project as `dope paper -o` would have left them."""
+    for name in EXPERIMENTS:
+        target = folder / name / "runs.jsonl"
+        if target.exists():
+            raise SystemExit(f"{target} is there already; name a new folder")
+        lines.append(target, lines.read(results(name)))
+
+
+def take_over(folder: Path) -> None:
+    """Lines into the project, and the page made of them."""
     commit = lines.commit()
     for name in EXPERIMENTS:
         found = [described(name, record, commit) for record in lines.read(folder / name / "runs.jsonl")]
-        target = lines.RESULTS / f"paper-{name}.jsonl"
         if found:
-            target.write_text("".join(json.dumps(record) + "\n" for record in found), encoding="utf-8")
+            results(name).write_text("".join(json.dumps(record) + "\n" for record in found), encoding="utf-8")
     found = list(sections(folder, quick=False))
     for section in found:
         for part in section.parts:
@@ -64,13 +86,17 @@ def main() -> None:
     PAGE.write_text(between(PAGE.read_text(), "results", markdown(found)))
 
 
+def results(name: str) -> Path:
+    return lines.RESULTS / f"paper-{name}.jsonl"
+
+
 def described(name: str, record: Record, commit: str) -> Record:
-    """A line with the command that makes it again, and the commit at which it was taken over into the project."""
+    """A line with the command that makes it again, and the commit at which it was first taken over into the project."""
     command = f"dope paper {name} -o paper --cases {record['case']!r}"
     if name != "curvature":
         command += f" --serial benchmarks/serial_cut.py --kernels {record['kernel']} --methods {record['method']}"
         command += f" --workers {record['workers']}" if "workers" in record else ""
-    return {"machine": lines.machine(), **record, "taken_over_at": commit, "command": command}
+    return {"taken_over_at": commit, **record, "command": command}
 
 
 def markdown(parts: Iterable[Section]) -> str:

@@ -128,12 +128,15 @@ def available_bytes() -> int | None:
 
 def refusal(solver: Solver, instance: Instance) -> str | None:
     """Why a solver cannot run here, if so."""
+    reason = solver.refusal(instance)
+    if reason is not None:
+        return reason
     if installed(solver) is None:
         return f"{solver.package} is not installed"
     needed, available = solver.bytes_needed(instance), available_bytes()
     if available is not None and needed > available:
         return f"needs {needed / 1e9:.1f} GB, {available / 1e9:.1f} GB are available"
-    return solver.refusal(instance)
+    return None
 
 
 def touch_memory(solver: Solver, instance: Instance) -> None:

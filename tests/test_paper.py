@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shutil
 import sys
 from dataclasses import asdict, replace
 from importlib import import_module
@@ -112,6 +114,21 @@ def test_labels_come_back_and_damaged_ones_are_refused(tmp_path):
     file.unlink()
     with pytest.raises(InputError, match="made anew"):
         kept_labels(file)
+
+
+def test_labels_that_were_not_kept_are_found_once_more_and_must_be_those_of_the_line(tmp_path):
+    bench = bench_in(tmp_path)
+    run_all(bench)
+    cell = Cell("canyon-wren.jpg", 3, PAPER, 32, 25)
+    before, lines = bench.labels(cell), tmp_path / "2d-quick" / "runs.jsonl"
+    kept = lines.read_bytes()
+    shutil.rmtree(tmp_path / "2d-quick" / "labels")
+    assert np.array_equal(bench_in(tmp_path).labels(cell), before)
+    assert lines.read_bytes() == kept
+    shutil.rmtree(tmp_path / "2d-quick" / "labels")
+    lines.write_text(re.sub(r'"energy": -\d', '"energy": -9', kept.decode()))
+    with pytest.raises(DopeError, match="their line says"):
+        bench_in(tmp_path).labels(cell)
 
 
 def test_what_was_left_out_is_tried_again_and_takes_others_along(tmp_path, monkeypatch):
@@ -252,6 +269,12 @@ def test_the_section_on_3d_has_every_figure_of_the_paper(tmp_path):
     run = paper[-1]["rounds"]
     assert rounds == [*range(1, min(5, len(run)) + 1), *([len(run)] if len(run) > 5 else [])]
     assert planes[0].shape == (24, 22) and np.isin(planes[0], (0, 1)).mean() > 0.5
+    # Of lines alone the same pictures are drawn.
+    shutil.rmtree(tmp_path / "3d-quick" / "relaxed")
+    shutil.rmtree(tmp_path / "3d-quick" / "labels")
+    again = bench.relaxed(Cell("white matter", 3, PAPER, 8, 10))
+    assert [*again] == rounds and all(np.array_equal(a, b) for a, b in zip(again.values(), planes, strict=True))
+    assert {part.name for part in volume_section(bench).parts if isinstance(part, Drawn)} == drawn
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="PyMaxflow has no wheel for Python 3.14")
@@ -307,10 +330,11 @@ def test_measures_are_of_the_best_labels_so_far_and_ratios_of_the_same_case():
     ]
     run = line("a", 3, PAPER, 5.0, 128, 25, rounds=rounds, delta_percent=0.2, dice=0.95)
     runs = Runs([run, line("a", 3, SERIAL, 20.0), line("b", 3, SERIAL, 0.0, skipped="too large")])
-    assert [delta_after(n)(runs, "a", run) for n in (1, 2, 3, None)] == [0.5, 0.5, 0.2, 0.2]
-    assert [dice_after(n)(runs, "a", run) for n in (1, 2, 3)] == [0.9, 0.9, 0.95]
-    assert [faster_after(n)(runs, "a", run) for n in (1, 3, None)] == [10.0, 4.0, 4.0]  # 1 s before and after rounds
-    assert faster_after(None)(runs, "b", run) is None
+    assert [delta_after(n)(runs, run) for n in (1, 2, 3, None)] == [0.5, 0.5, 0.2, 0.2]
+    assert [dice_after(n)(runs, run) for n in (1, 2, 3)] == [0.9, 0.9, 0.95]
+    assert [faster_after(n)(runs, run) for n in (1, 3, None)] == [10.0, 4.0, 4.0]  # 1 s before and after rounds
+    assert faster_after(None)(runs, {**run, "case": "b"}) is None
+    assert faster_after(None)(runs, {**run, "machine": {"cpu": "another"}}) is None
     assert runs.left_out(SERIAL) == {("b", 3): "too large"}
     assert runs.over_cases(delta_after(1), 3, PAPER, 128, 25) == [0.5]
 
@@ -417,6 +441,19 @@ def test_the_page_of_the_docs_shows_lines_and_allowed_pictures_alone(tmp_path, m
     assert {file.name for file in tmp_path.iterdir()} == {"2d-energy.svg", "2d-example-canyon-wren.jpg"}
     assert text.startswith("## A title\n\nplain\n\n**loud**\n\ncaption\n\n| h | i |\n|---|---|\n| 1 | 2 |")
     assert text.count("drawn by the command") == 3
+
+
+def test_a_folder_comes_back_from_the_lines_of_the_project(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SERIAL_CUT.parent))
+    paper_page = import_module("paper_page")
+    paper_page.restore(tmp_path)
+    bench = Bench.at(plane(quick=False), tmp_path, Threads(1), serial=None)
+    record = bench.ledger.find(case="canyon-wren.jpg", kernel=7, method=EXACT)
+    assert record is not None and record["exact"]
+    # Taken over once more, a line keeps what it says about where it was made.
+    assert paper_page.described("2d", record, "0123456789ab") == record
+    with pytest.raises(SystemExit, match="there already"):
+        paper_page.restore(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The experiment on drawings, on a small one: lines, labels and a page, and a run that goes on where it was."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -58,6 +59,15 @@ def test_lines_labels_and_a_page_are_there(tmp_path):
     assert read_image(page / "figures" / "curvature-bull.png").ndim == 3
     table = (page / "tables" / "curvature-table-1.csv").read_text().splitlines()
     assert len(table) == 4 and "Picasso" in table[1] and f"{found[0]['energy']:.2f}" in table[2]
+
+
+def test_labels_that_were_not_kept_are_found_once_more(tmp_path):
+    run_what_is_left(tmp_path)
+    before = lines(tmp_path)
+    bench, cell = InkBench.at(ink(quick=True), tmp_path, Serial()), InkCell("bull", "all", BLOCKS, 8)
+    labels = bench.labels(cell)
+    shutil.rmtree(tmp_path / "curvature-quick" / "labels")
+    assert np.array_equal(bench.labels(cell), labels) and lines(tmp_path) == before
 
 
 def run_what_is_left(folder):

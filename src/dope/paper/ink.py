@@ -24,7 +24,7 @@ from dope.energy import Energy
 from dope.executors import Serial
 from dope.paper.critical_path import Timed, Times
 from dope.paper.drawings import Instance, drawing_names, modes_of, small_names, state_drawing
-from dope.paper.ledger import Ledger, Record, keep_labels, kept_labels
+from dope.paper.ledger import Ledger, Record, check_again, keep_labels, kept_labels
 from dope.paper.study import delta_percent
 from dope.protocols import BlockSolver, Executor
 from dope.solvers import LsaTr
@@ -147,10 +147,19 @@ class InkBench:
         return [cell for cell in cells if not self.ledger.holds(asdict(cell))]
 
     def labels(self, cell: InkCell) -> Labels:
-        return kept_labels(self.folder / "labels" / cell.file)
+        """The labels of a run; found once more where only its line is there."""
+        file = self.folder / "labels" / cell.file
+        if not file.is_file():
+            check_again(self.ledger.find(**asdict(cell)), self._minimized(cell))
+        return kept_labels(file)
 
     def run(self, cell: InkCell) -> Record:
         """Run a cell and add its line."""
+        record = self._minimized(cell)
+        self.ledger.add(record)
+        return record
+
+    def _minimized(self, cell: InkCell) -> Record:
         instance = self.study.instance(cell.case, cell.mode)
         energy, solver = instance.energy, LsaTr()
         ways: dict[str, Callable[[], Run]] = {
@@ -162,7 +171,7 @@ class InkBench:
         value = energy(run.labels)
         alone = self.ledger.find(case=cell.case, mode=cell.mode, way=ALONE)
         keep_labels(self.folder / "labels" / cell.file, run.labels)
-        record = {
+        return {
             "experiment": self.study.name,
             **asdict(cell),
             "quick": self.study.quick,
@@ -178,8 +187,6 @@ class InkBench:
             **run.figures(),
             "workers": self.executor.workers if cell.way == THREADS else 1,
         }
-        self.ledger.add(record)
-        return record
 
 
 def told(record: Record) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import zlib
@@ -57,7 +58,7 @@ class Ledger:
 
     def add(self, record: Record) -> None:
         """Put a line at the end of the file, with what it was made by."""
-        made = {"version": __version__, "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": _machine()}
+        made = {"version": __version__, "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
         line = {**record, **made}
         try:
             if not self._added and self._file.exists():
@@ -86,6 +87,17 @@ class Ledger:
             except (ImportError, OSError):  # Windows; a file system without locks
                 pass
             yield
+
+
+def check_again(line: Record | None, again: Record) -> None:
+    """Refuse a run that was made once more, as its labels had not been kept, and came to something else."""
+    if line is not None and again.get("skipped"):
+        raise DopeError(f"{line['case']}: the labels of a run are not there, and it {again['skipped']}")
+    if line is not None and not math.isclose(line["energy"], again["energy"], rel_tol=1e-9):
+        raise DopeError(
+            f"{line['case']}: labels that were not kept were found once more, with an energy of {again['energy']!r}; "
+            f"their line says {line['energy']!r}. Was it made by another version of dope? Take it out."
+        )
 
 
 def _whole(file: Path) -> bytes:
@@ -117,9 +129,18 @@ def _read(file: Path, key: Iterable[str]) -> Iterator[Record]:
         yield record
 
 
-def _machine() -> Record:
+def machine() -> Record:
     """What times depend on, and nothing that tells one machine of a kind from another."""
-    return {"cores": cores(), "system": f"{platform.system()} {platform.machine()}"}
+    return {"cpu": _cpu(), "cores": cores(), "system": f"{platform.system()} {platform.machine()}"}
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
 
 
 def keep_labels(file: Path, labels: Labels) -> None:

@@ -68,9 +68,22 @@ def what(bench: Bench, runs: Runs, noun: str) -> Words:
     size = low if low == high else f"{low} to {high}"
     nouns = noun if len(runs.cases) == 1 else f"{noun}s"
     return Words(
-        f"{len(runs.cases)} {nouns}, {size} million sites, {len(done)} runs. Threads: {_threads(done)}. Size_10 are "
-        f"blocks whose sides grew by 10 %, half of it at either end, so that neighbours overlap.{small}"
+        f"{len(runs.cases)} {nouns}, {size} million sites, {len(done)} runs on {_listed(runs.processors)}. Threads: "
+        f"{_threads(done)}. Size_10 are blocks whose sides grew by 10 %, half of it at either end, so that neighbours "
+        f"overlap.{small}"
     )
+
+
+def _listed(processors: dict[str, int]) -> str:
+    """What runs were made on.
+
+    >>> _listed({"Xeon": 3}), _listed({"Xeon": 3, "EPYC": 2})
+    ('Xeon', 'Xeon (3) and EPYC (2); times are compared on the same one only')
+    """
+    if len(processors) < 2:
+        return "".join(processors)
+    names = " and ".join(f"{name} ({number})" for name, number in processors.items())
+    return f"{names}; times are compared on the same one only"
 
 
 def _threads(done: Sequence[Record]) -> str:
@@ -154,7 +167,7 @@ def faster(runs: Runs, rounds: int | None, mark: float, least_kernel: int = 0) -
         return Finding(span(admm, "x"), _NONE, "no serial graph cut to compare with")
     met = [str(kernel) for kernel, ratio in exact.items() if ratio >= mark]
     verdict = f"{mark:g}x and more: its ADMM in {sum(v >= mark for v in admm)} of {len(admm)} settings, "
-    verdict += f"the exact minimum at {len(met)} of {len(exact)} kernels ({', '.join(met) or 'none'}), on this machine"
+    verdict += f"the exact minimum at {len(met)} of {len(exact)} kernels ({', '.join(met) or 'none'})"
     return Finding(span(admm, "x"), span([*exact.values()], "x"), verdict)
 
 
@@ -210,12 +223,11 @@ def against_serial(name: str, runs: Runs) -> Iterator[Words | Table]:
 
 
 def _beside_serial(runs: Runs, kernel: int) -> list[str]:
-    exact = [runs.get(case, kernel, EXACT) for case in runs.cases]
-    serial = [runs.get(case, kernel, SERIAL) for case in runs.cases]
-    both = [(e, s) for e, s in zip(exact, serial, strict=True) if e is not None and s is not None]
+    exact = [record for case in runs.cases if (record := runs.get(case, kernel, EXACT)) is not None]
+    both = [(record, serial) for record in exact if (serial := runs.serial_beside(record)) is not None]
     return [
         str(kernel),
-        f"{len(both)} of {sum(e is not None for e in exact)}",
+        f"{len(both)} of {len(exact)}",
         short(median([s["seconds"] for _, s in both])),
         short(median([e["seconds"] for e, _ in both])),
         _ratios([s["seconds"] / e["seconds"] for e, s in both]),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from dope.paper.ledger import Record
 from dope.paper.study import OURS, PAPER, SERIAL
 
 Key = tuple[str, int, str, int, int]
-Measure = Callable[["Runs", str, Record], float | None]
-"""What is measured of a run of a case; None where it cannot be."""
+Measure = Callable[["Runs", Record], float | None]
+"""What is measured of a run; None where it cannot be."""
 Average = Callable[[Sequence[float]], float | None]
 
 
@@ -39,10 +40,20 @@ class Runs:
     def get(self, case: str, kernel: int, method: str, blocks: int = 1, size: int = 0) -> Record | None:
         return self._by_key.get((case, kernel, method, blocks, size))
 
+    def serial_beside(self, record: Record) -> Record | None:
+        """The serial graph cut of the same case and kernel; times of another processor are not compared with."""
+        serial = self.get(record["case"], record["kernel"], SERIAL)
+        return serial if serial is not None and processor(serial) == processor(record) else None
+
+    @property
+    def processors(self) -> dict[str, int]:
+        """What the runs were made on, and how many of them."""
+        return dict(Counter(processor(record) for record in self._by_key.values()))
+
     def over_cases(self, measure: Measure, kernel: int, method: str, blocks: int, size: int) -> list[float]:
         """What is measured of the runs of one column of a table, a value per case."""
-        found = [(case, self.get(case, kernel, method, blocks, size)) for case in self.cases]
-        values = [measure(self, case, record) for case, record in found if record is not None]
+        found = [self.get(case, kernel, method, blocks, size) for case in self.cases]
+        values = [measure(self, record) for record in found if record is not None]
         return [value for value in values if value is not None]
 
     def left_out(self, method: str) -> dict[tuple[str, int], str]:
@@ -54,11 +65,16 @@ class Runs:
         }
 
 
+def processor(record: Record) -> str:
+    """What a run was made on, so far as its line tells."""
+    return str(record.get("machine", {}).get("cpu", "an unknown processor"))
+
+
 def delta_after(rounds: int | None) -> Measure:
     """Delta E of the best labels of so many rounds, or of all."""
 
-    def measure(runs: Runs, case: str, record: Record) -> float | None:
-        del runs, case
+    def measure(runs: Runs, record: Record) -> float | None:
+        del runs
         if rounds is None:
             return float(record["delta_percent"])
         return min(float(r["delta_percent"]) for r in record["rounds"] if r["round"] <= rounds)
@@ -69,8 +85,8 @@ def delta_after(rounds: int | None) -> Measure:
 def dice_after(rounds: int | None) -> Measure:
     """Dice of the same labels."""
 
-    def measure(runs: Runs, case: str, record: Record) -> float | None:
-        del runs, case
+    def measure(runs: Runs, record: Record) -> float | None:
+        del runs
         if rounds is None:
             return float(record["dice"])
         looked_at = [r for r in record["rounds"] if r["round"] <= rounds]
@@ -80,14 +96,14 @@ def dice_after(rounds: int | None) -> Measure:
 
 
 def faster_after(rounds: int | None) -> Measure:
-    """How many times faster than serial, by the clock; None where that did not run.
+    """How many times faster than serial, by the clock; None where that did not run there.
 
     A round's own time begins after the energy is stated and ends before labels are handed over: what all rounds
     together leave of the whole time is added.
     """
 
-    def measure(runs: Runs, case: str, record: Record) -> float | None:
-        serial = runs.get(case, record["kernel"], SERIAL)
+    def measure(runs: Runs, record: Record) -> float | None:
+        serial = runs.serial_beside(record)
         if serial is None:
             return None
         seconds, stamps = float(record["seconds"]), [float(r["seconds"]) for r in record["rounds"]]

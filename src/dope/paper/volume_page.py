@@ -157,18 +157,18 @@ def _percent_by_round(runs: Runs, case: str, kernel: int, cut: Cut, entry: str) 
     return [None if value is None else 100 * (value - least) / abs(least) for value in values]
 
 
-def _relaxed(bench: Bench, runs: Runs) -> Iterator[Drawn]:
+def _relaxed(bench: Bench, runs: Runs) -> Iterator[Words | Drawn]:
     """The relaxed consensus after rounds 1 to 5 and the last, as heat maps."""
     for cell in _shown_cells(runs):
-        file = bench.folder / "relaxed" / cell.file
-        if not file.is_file():
+        try:
+            planes = bench.relaxed(cell)
+        except MissingDataError as error:
+            yield Words(f"{NOT_DRAWN}: {error}.")
             continue
-        with np.load(file, allow_pickle=False) as stored:
-            rounds = sorted(stored.files, key=int)
-            window = _busiest(np.mod(stored[rounds[0]], 1.0) != 0.0)
-            images = [
-                Image(f"round {number}", np.rot90(stored[number][window].astype(np.float32))) for number in rounds
-            ]
+        window = _busiest(np.mod(next(iter(planes.values())), 1.0) != 0.0)
+        images = [
+            Image(f"round {number}", np.rot90(plane[window].astype(np.float32))) for number, plane in planes.items()
+        ]
         caption = (
             f"Relaxed y of {cell.case}, kernel {cell.kernel}, {cell.blocks} blocks, "
             f"{size_name((cell.blocks, cell.size))}, in the part of a plane where blocks differ most: 0 is background, "
