@@ -99,6 +99,10 @@ def _arguments() -> argparse.Namespace:
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """The arguments; a quick run keeps its lines apart from those that are published."""
     arguments = parser.parse_args()
+    for name in ("repeat", "peer_repeat"):
+        number = getattr(arguments, name, None)
+        if number is not None and number < 1:
+            parser.error(f"--{name.replace('_', '-')} {number}: expected 1 or more")
     if arguments.quick and arguments.results == parser.get_default("results"):
         arguments.results = Path(tempfile.mkdtemp(prefix="dope-quick-")) / arguments.results.name
         print(f"lines go to {arguments.results}", file=sys.stderr)

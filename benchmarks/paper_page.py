@@ -25,6 +25,7 @@ from lines import Record
 from PIL import Image
 from tables import between
 
+from dope.errors import DopeError, InputError
 from dope.paper.page import sections
 from dope.paper.parts import NOT_DRAWN
 from dope.report.article import Drawn, Section, Table, Words
@@ -53,10 +54,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="what `dope paper -o` wrote")
     parser.add_argument("--restore", action="store_true", help="make the folder, of the lines in benchmarks/results")
     arguments = parser.parse_args()
-    if arguments.restore:
-        restore(arguments.folder)
-    else:
-        take_over(arguments.folder)
+    try:
+        (restore if arguments.restore else take_over)(arguments.folder)
+    except (DopeError, OSError) as error:
+        parser.error(str(error))
 
 
 def restore(folder: Path) -> None:
@@ -64,22 +65,25 @@ def restore(folder: Path) -> None:
     for name in EXPERIMENTS:
         target = folder / name / "runs.jsonl"
         if target.exists():
-            raise SystemExit(f"{target} is there already; name a new folder")
+            raise InputError(f"{target} is there already; name a new folder")
         lines.append(target, lines.read(results(name)))
 
 
 def take_over(folder: Path) -> None:
-    """Lines into the project, and the page made of them."""
-    commit = lines.commit()
-    for name in EXPERIMENTS:
-        found = [described(name, record, commit) for record in lines.read(folder / name / "runs.jsonl")]
-        if found:
-            results(name).write_text("".join(json.dumps(record) + "\n" for record in found), encoding="utf-8")
-    found = list(sections(folder, quick=False))
+    """Lines into the project, and the page made of them; only if all three experiments are there."""
+    runs = {name: lines.read(folder / name / "runs.jsonl") for name in EXPERIMENTS}
+    for name, records in runs.items():
+        if not records:
+            raise InputError(f"{folder / name / 'runs.jsonl'}: no runs; the page needs those of {', '.join(runs)}")
+    found = list(sections(folder, quick=False, say=print))
     for section in found:
         for part in section.parts:
             if isinstance(part, Words) and part.text.startswith(NOT_DRAWN):
-                raise SystemExit(f"{section.title}: {part.text}")
+                raise InputError(f"{section.title}: {part.text}")
+    commit = lines.commit()
+    for name, records in runs.items():
+        told = [json.dumps(described(name, record, commit)) + "\n" for record in records]
+        results(name).write_text("".join(told), encoding="utf-8")
     PICTURES.mkdir(parents=True, exist_ok=True)
     for old in PICTURES.iterdir():
         old.unlink()

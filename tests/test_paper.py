@@ -452,8 +452,22 @@ def test_a_folder_comes_back_from_the_lines_of_the_project(tmp_path, monkeypatch
     assert record is not None and record["exact"]
     # Taken over once more, a line keeps what it says about where it was made.
     assert paper_page.described("2d", record, "0123456789ab") == record
-    with pytest.raises(SystemExit, match="there already"):
+    with pytest.raises(InputError, match="there already"):
         paper_page.restore(tmp_path)
+
+
+def test_a_folder_without_runs_changes_nothing_in_the_docs(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SERIAL_CUT.parent))
+    paper_page = import_module("paper_page")
+    page = tmp_path / "paper.md"
+    page.write_text("<!-- results -->\nas it was\n<!-- end of results -->\n")
+    monkeypatch.setattr(paper_page, "PAGE", page)
+    monkeypatch.setattr(paper_page.lines, "RESULTS", tmp_path / "results")
+    for argument in (tmp_path / "nowhere", tmp_path, page):
+        monkeypatch.setattr(sys, "argv", ["paper_page.py", str(argument)])
+        with pytest.raises(SystemExit) as left:
+            paper_page.main()
+        assert left.value.code == 2 and "as it was" in page.read_text()
 
 
 @pytest.mark.parametrize(

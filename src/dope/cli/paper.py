@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Annotated, Protocol, TypeVar
@@ -82,7 +83,9 @@ def paper(
         str | None, typer.Option(help=f"Only these of {','.join(METHODS)}; exact is always run.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one per core.")] = None,
-    draw: Annotated[bool, typer.Option("--draw", help="Run nothing: draw what is there.")] = False,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Draw what is there, and run nothing but what pictures lack labels of.")
+    ] = False,
 ) -> None:
     """Run the paper's experiments anew, and put tables, figures and a page into a folder.
 
@@ -130,7 +133,8 @@ def paper(
             except KeyboardInterrupt:
                 console.print(f"{output} keeps what was run; the same command goes on from there", soft_wrap=True)
                 raise
-        console.print(f"page: {write_page(output, quick=quick)}", highlight=False, soft_wrap=True)
+        say = partial(console.print, highlight=False, soft_wrap=True)
+        say(f"page: {write_page(output, quick=quick, say=say)}")
         if failed is not None:
             raise failed
 

@@ -24,7 +24,7 @@ from dope.energy import Energy
 from dope.executors import Serial
 from dope.paper.critical_path import Timed, Times
 from dope.paper.drawings import Instance, drawing_names, modes_of, small_names, state_drawing
-from dope.paper.ledger import Ledger, Record, check_again, keep_labels, kept_labels
+from dope.paper.ledger import Ledger, Record, Say, check_again, keep_labels, kept_labels, silent
 from dope.paper.study import delta_percent
 from dope.protocols import BlockSolver, Executor
 from dope.solvers import LsaTr
@@ -134,13 +134,14 @@ class InkBench:
     folder: Path
     ledger: Ledger
     executor: Executor
+    say: Say = silent
 
     @classmethod
-    def at(cls, study: InkStudy, folder: Path, executor: Executor) -> InkBench:
+    def at(cls, study: InkStudy, folder: Path, executor: Executor, *, say: Say = silent) -> InkBench:
         """A bench whose lines and labels are in a folder, from which it goes on."""
         own = folder / (study.name + "-quick" * study.quick)
         own.mkdir(parents=True, exist_ok=True)
-        return cls(study, own, Ledger(own / "runs.jsonl", KEY), executor)
+        return cls(study, own, Ledger(own / "runs.jsonl", KEY), executor, say)
 
     def left(self, cells: Sequence[InkCell]) -> list[InkCell]:
         """Those that are still to be run."""
@@ -150,6 +151,7 @@ class InkBench:
         """The labels of a run; found once more where only its line is there."""
         file = self.folder / "labels" / cell.file
         if not file.is_file():
+            self.say(f"{cell}: its labels were not kept, they are found once more")
             check_again(self.ledger.find(**asdict(cell)), self._minimized(cell))
         return kept_labels(file)
 

@@ -7,7 +7,7 @@ import math
 import os
 import platform
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,12 @@ from dope.executors.threads import cores
 from dope.io.files import reading, replacing
 
 Record = dict[str, Any]
+Say = Callable[[str], object]
+"""Where a word about long work goes."""
+
+
+def silent(text: str) -> None:
+    """Say nothing."""
 
 
 class Ledger:

@@ -10,6 +10,7 @@ from dope.executors import Threads
 from dope.io.files import replacing
 from dope.paper.ink import InkBench, ink
 from dope.paper.ink_page import ink_section
+from dope.paper.ledger import Say, silent
 from dope.paper.plane_page import plane_section
 from dope.paper.study import Bench, plane, volume
 from dope.paper.volume_page import volume_section
@@ -22,11 +23,11 @@ LEAD = (
 )
 
 
-def write_page(folder: Path, *, quick: bool) -> Path:
+def write_page(folder: Path, *, quick: bool, say: Say = silent) -> Path:
     """Write tables, figures and the page; where the page is."""
     suffix = "-quick" * quick
     target = folder / f"page{suffix}"
-    found = list(sections(folder, quick=quick))
+    found = list(sections(folder, quick=quick, say=say))
     if not found:
         raise InputError(f"{folder}: no runs to draw; run the experiments first")
     for name, content in Article(TITLE, LEAD, found).files():
@@ -36,12 +37,12 @@ def write_page(folder: Path, *, quick: bool) -> Path:
     return target / "index.html"
 
 
-def sections(folder: Path, *, quick: bool) -> Iterator[Section]:
+def sections(folder: Path, *, quick: bool, say: Say = silent) -> Iterator[Section]:
     """The sections of those experiments that there are lines of."""
     makers: dict[str, Callable[[], Section]] = {
-        "2d": lambda: plane_section(Bench.at(plane(quick=quick), folder, Threads(1), serial=None)),
-        "3d": lambda: volume_section(Bench.at(volume(quick=quick), folder, Threads(1), serial=None)),
-        "curvature": lambda: ink_section(InkBench.at(ink(quick=quick), folder, Threads(1))),
+        "2d": lambda: plane_section(Bench.at(plane(quick=quick), folder, Threads(), serial=None, say=say)),
+        "3d": lambda: volume_section(Bench.at(volume(quick=quick), folder, Threads(), serial=None, say=say)),
+        "curvature": lambda: ink_section(InkBench.at(ink(quick=quick), folder, Threads(), say=say)),
     }
     for name, make in makers.items():
         lines = folder / f"{name}{'-quick' * quick}" / "runs.jsonl"

@@ -36,7 +36,7 @@ from dope.paper.cases import (
     state_structure,
     structure_names,
 )
-from dope.paper.ledger import Ledger, Record, check_again, keep_labels, kept_labels
+from dope.paper.ledger import Ledger, Record, Say, check_again, keep_labels, kept_labels, silent
 from dope.paper.serial import SerialPeer
 from dope.protocols import Executor, Step
 from dope.solvers import MaxFlow
@@ -133,7 +133,7 @@ class Bench:
     ledger: Ledger
     executor: Executor
     serial: SerialPeer | None
-    tell: Callable[[Step], object]
+    say: Say
 
     @classmethod
     def at(
@@ -143,12 +143,12 @@ class Bench:
         executor: Executor,
         *,
         serial: SerialPeer | None,
-        tell: Callable[[Step], object] = lambda _: None,
+        say: Say = silent,
     ) -> Bench:
         """A bench whose lines and labels are in a folder, from which it goes on."""
         own = folder / (study.name + "-quick" * study.quick)
         own.mkdir(parents=True, exist_ok=True)
-        return cls(study, own, Ledger(own / "runs.jsonl", KEY), executor, serial, tell)
+        return cls(study, own, Ledger(own / "runs.jsonl", KEY), executor, serial, say)
 
     def left(self, cells: Sequence[Cell]) -> list[Cell]:
         """Those that are still to be run; without a peer nobody runs the serial ones."""
@@ -171,6 +171,7 @@ class Bench:
 
     def _keep(self, file: Path, cell: Cell) -> None:
         if not file.is_file():
+            self.say(f"{cell}: its labels were not kept, they are found once more")
             check_again(self.ledger.find(**asdict(cell)), self._minimized(cell))
 
     def _labels_file(self, cell: Cell) -> Path:
@@ -209,7 +210,7 @@ class Bench:
         exact = None if cell.method == EXACT else self.labels(replace(cell, method=EXACT, blocks=1, size=0))
         method = {EXACT: None, PAPER: self.study.paper, OURS: Admm(bound=0)}[cell.method]
         reference = None if exact is None else Reference(exact, posed.judged(exact))
-        rounds = _Rounds(posed, reference, self.tell, planes=self.study.relaxed and cell.method == PAPER)
+        rounds = _Rounds(posed, reference, planes=self.study.relaxed and cell.method == PAPER)
         # A virtual machine may have given free memory back to its host: fetch it before the clock runs.
         np.ones(int(needed) // 8)
         begun, worked = time.perf_counter(), time.process_time()
@@ -286,8 +287,8 @@ class Reference:
 class _Rounds:
     """Looks at every round of a run: its energy, its distance from the exact labels, its Lagrangian."""
 
-    def __init__(self, posed: _Posed, exact: Reference | None, tell: Callable[[Step], object], *, planes: bool) -> None:
-        self._posed, self._exact, self._tell = posed, exact, tell
+    def __init__(self, posed: _Posed, exact: Reference | None, *, planes: bool) -> None:
+        self._posed, self._exact = posed, exact
         self._plane = fullest(exact.labels) if planes and exact is not None else None
         # What strokes add to the energy of labels; the rest of it is what is judged.
         self._strokes = posed.energy.unary - posed.judged.unary
@@ -303,7 +304,6 @@ class _Rounds:
     def __call__(self, step: Step) -> bool:
         begun, worked = time.perf_counter(), time.process_time()
         seconds, cpu_seconds = self.own(step.seconds, worked - self._begun_cpu)
-        self._tell(step)
         record: Record = {"round": step.round, "sweep": step.sweep}
         record |= {"seconds": round(seconds, 4), "cpu_seconds": round(cpu_seconds, 3)}
         record |= {"lagrangian": step.lagrangian, "relaxed_energy": step.relaxed_energy}
