@@ -127,8 +127,9 @@ def test_labels_that_were_not_kept_are_found_once_more_and_must_be_those_of_the_
     assert lines.read_bytes() == kept
     shutil.rmtree(tmp_path / "2d-quick" / "labels")
     lines.write_text(re.sub(r'"energy": -\d', '"energy": -9', kept.decode()))
-    with pytest.raises(DopeError, match="their line says"):
-        bench_in(tmp_path).labels(cell)
+    for _ in range(3):  # what came out wrong is not kept, of the exact minimum first, then of the run
+        with pytest.raises(DopeError, match="their line says"):
+            bench_in(tmp_path).labels(cell)
 
 
 def test_what_was_left_out_is_tried_again_and_takes_others_along(tmp_path, monkeypatch):

@@ -152,7 +152,7 @@ class InkBench:
         file = self.folder / "labels" / cell.file
         if not file.is_file():
             self.say(f"{cell}: its labels were not kept, they are found once more")
-            check_again(self.ledger.find(**asdict(cell)), self._minimized(cell))
+            check_again(self.ledger.find(**asdict(cell)), self._minimized(cell), [file])
         return kept_labels(file)
 
     def run(self, cell: InkCell) -> Record:

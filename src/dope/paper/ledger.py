@@ -95,11 +95,16 @@ class Ledger:
             yield
 
 
-def check_again(line: Record | None, again: Record) -> None:
-    """Refuse a run that was made once more, as its labels had not been kept, and came to something else."""
+def check_again(line: Record | None, again: Record, made: Iterable[Path]) -> None:
+    """Refuse a run that was made once more, as its labels had not been kept, and came to something else.
+
+    Its files, `made`, go again: nothing would find them wrong the next time.
+    """
     if line is not None and again.get("skipped"):
         raise DopeError(f"{line['case']}: the labels of a run are not there, and it {again['skipped']}")
     if line is not None and not math.isclose(line["energy"], again["energy"], rel_tol=1e-9):
+        for file in made:
+            file.unlink(missing_ok=True)
         raise DopeError(
             f"{line['case']}: labels that were not kept were found once more, with an energy of {again['energy']!r}; "
             f"their line says {line['energy']!r}. Was it made by another version of dope? Take it out."

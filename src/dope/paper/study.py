@@ -172,7 +172,8 @@ class Bench:
     def _keep(self, file: Path, cell: Cell) -> None:
         if not file.is_file():
             self.say(f"{cell}: its labels were not kept, they are found once more")
-            check_again(self.ledger.find(**asdict(cell)), self._minimized(cell))
+            made = (self._labels_file(cell), self._planes_file(cell))
+            check_again(self.ledger.find(**asdict(cell)), self._minimized(cell), made)
 
     def _labels_file(self, cell: Cell) -> Path:
         return self.folder / "labels" / cell.file
