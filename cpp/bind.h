@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "box.h"
+#include "exact_sum.h"
 #include "view.h"
 
 namespace dope {
 
 namespace nb = nanobind;
 
+void bind_sums(nb::module_& m);
 void bind_weights(nb::module_& m);
 void bind_flow(nb::module_& m);
 void bind_coupling(nb::module_& m);
@@ -25,6 +27,10 @@ void bind_blocks(nb::module_& m);
 void bind_standpoint(nb::module_& m);
 void bind_trws(nb::module_& m);
 void bind_mean_field(nb::module_& m);
+
+// An exact sum as an int, in units of 2^ExactSum::kLeast; or of whole numbers in units of 1.
+nb::object integer(const ExactSum& sum);
+nb::object whole_number(const ExactSum& sum);
 
 // Any array in main memory, of any type, read only.
 using AnyArray = nb::ndarray<nb::ro, nb::device::cpu>;

@@ -9,10 +9,6 @@ namespace dope {
 
 namespace {
 
-nb::object integer(const Total& total) {
-    return nb::int_(total.high()) * nb::int_(1 << 20) + nb::int_(total.low());
-}
-
 std::size_t checked_block(const BlockFlow& flow, std::int64_t k) {
     if (k < 0 || k >= static_cast<std::int64_t>(flow.blocks())) {
         throw std::invalid_argument("block " + std::to_string(k) +
@@ -198,7 +194,7 @@ void bind_blocks(nb::module_& m) {
             "bound",
             [](const BlockFlow& self, std::int64_t k) {
                 const std::size_t block = checked_block(self, k);
-                return integer(at_work([&](const Poll&) { return self.bound(block); }));
+                return whole_number(at_work([&](const Poll&) { return self.bound(block); }));
             },
             nb::arg("k"), "The minimum of a block, in units of 1 / scale.")
         .def(
@@ -206,7 +202,7 @@ void bind_blocks(nb::module_& m) {
             [](BlockFlow& self, std::int64_t k) {
                 const std::size_t block = checked_block(self, k);
                 const Survey found = at_work([&](const Poll&) { return self.survey(block); });
-                return nb::make_tuple(integer(found.gap), found.conflicts, found.labelled);
+                return nb::make_tuple(whole_number(found.gap), found.conflicts, found.labelled);
             },
             nb::arg("k"),
             "What a block's labels cost at its walls beyond its bound, the number of arcs in "
@@ -221,7 +217,7 @@ void bind_blocks(nb::module_& m) {
     flow.def("certify", &BlockFlow::certify, nb::call_guard<nb::gil_scoped_release>(),
              "Whether no path is left, where no survey found a conflict.")
         .def(
-            "push", [](BlockFlow& self) { return integer(self.push()); },
+            "push", [](BlockFlow& self) { return whole_number(self.push()); },
             "Push flow over every conflict; how much.")
         .def("changed", &BlockFlow::changed, "The groups to solve again.")
         .def(

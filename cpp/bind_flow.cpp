@@ -42,7 +42,14 @@ void bind_common(nb::class_<AnyFlow>& flow, Shape shape) {
                 return array_owning(std::move(out), extents);
             },
             nb::arg("largest") = false, "The minimizer with the fewest True, or with the most.")
-        .def("value", &AnyFlow::value, nb::call_guard<nb::gil_scoped_release>(), "The minimum.")
+        .def("value", &AnyFlow::value, nb::call_guard<nb::gil_scoped_release>(),
+             "The minimum, rounded down to a float.")
+        .def(
+            "minimum",
+            [](const AnyFlow& self) {
+                return whole_number(at_work([&](const Poll&) { return self.minimum(); }));
+            },
+            "The minimum in units of 1 / scale, an int.")
         .def("check", &AnyFlow::check, nb::call_guard<nb::gil_scoped_release>(),
              "Recompute slowly what must hold after minimize; RuntimeError where it does not.")
         .def_prop_ro("bytes", &AnyFlow::bytes, "Bytes held, without the lists of work at hand.");

@@ -92,8 +92,15 @@ nb::tuple contrast_of(nb::handle feature_array, nb::handle offset_rows, const nb
         const nb::gil_scoped_release release;
         total = contrast(features, shape, offsets, box, unit, inside);
     }
-    const nb::object sum = (nb::int_(total.sum.high) << nb::int_(62)) | nb::int_(total.sum.low);
-    return nb::make_tuple(sum, total.pairs);
+    return nb::make_tuple(whole_number(total.sum), total.pairs);
+}
+
+ExactSum exact_roughness_of(const GridWeights& weights, nb::handle labels, const Box& box,
+                            const char* expected) {
+    const Contiguous<bool> values(labels, weights.shape(), "y", expected);
+    const nb::gil_scoped_release release;
+    // As bytes: nobody promises that a NumPy bool is 0 or 1 in memory.
+    return roughness(weights, reinterpret_cast<const std::uint8_t*>(values.data()), box);
 }
 
 double roughness_of(const GridWeights& weights, nb::handle y, const nb::sequence& low,
@@ -104,10 +111,7 @@ double roughness_of(const GridWeights& weights, nb::handle y, const nb::sequence
         const nb::gil_scoped_release release;
         return roughness(weights, numbers.data(), box);
     }
-    const Contiguous<bool> values(y, weights.shape(), "y", "bool or float64");
-    const nb::gil_scoped_release release;
-    // As bytes: nobody promises that a NumPy bool is 0 or 1 in memory.
-    return roughness(weights, reinterpret_cast<const std::uint8_t*>(values.data()), box);
+    return exact_roughness_of(weights, y, box, "bool or float64").nearest();
 }
 
 }  // namespace
@@ -147,6 +151,16 @@ void bind_weights(nb::module_& m) {
           "number; those with both ends inside a mask, if there is one.");
     m.def("roughness", &roughness_of, nb::arg("weights"), nb::arg("y"), nb::arg("low"),
           nb::arg("high"), "The sum of w (y_p - y_q)^2 over the pairs with p in the box.");
+    m.def(
+        "exact_roughness",
+        [](const GridWeights& weights, nb::handle labels, const nb::sequence& low,
+           const nb::sequence& high) {
+            const Box box = box_from(low, high, weights.shape());
+            return integer(exact_roughness_of(weights, labels, box, "bool"));
+        },
+        nb::arg("weights"), nb::arg("labels"), nb::arg("low"), nb::arg("high"),
+        "The sum of the weights of the pairs with p in the box whose labels differ, an int in "
+        "units of 2^-EXACT_PLACES.");
 }
 
 }  // namespace dope

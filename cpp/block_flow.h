@@ -3,14 +3,14 @@
 
 #include <memory>
 
+#include "exact_sum.h"
 #include "flow.h"
-#include "total.h"
 
 namespace dope {
 
 // What stands between a block and agreement.
 struct Survey {
-    Total gap;                   // residuals of the arcs from its labels 1 to labels 0 elsewhere
+    ExactSum gap;                // residuals of the arcs from its labels 1 to labels 0 elsewhere
     std::int64_t conflicts = 0;  // arcs
     std::int64_t labelled = 0;   // its sites that differ from a neighbor over a wall
 };
@@ -48,7 +48,7 @@ class BlockFlow {
     virtual void price(std::size_t k, const double* unary, const double* before) = 0;
     virtual void solve(std::size_t g, const Poll& poll) = 0;
     virtual void labels(std::size_t k, bool of_all, bool* out) const = 0;
-    virtual Total bound(std::size_t k) const = 0;
+    virtual ExactSum bound(std::size_t k) const = 0;
     virtual std::vector<WallFlow> flows(std::size_t k) const = 0;
     virtual Survey survey(std::size_t k) = 0;
     virtual void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) = 0;
@@ -56,7 +56,7 @@ class BlockFlow {
     virtual void check(std::size_t g) = 0;
 
     virtual bool certify() = 0;
-    virtual Total push() = 0;
+    virtual ExactSum push() = 0;
     virtual std::vector<std::size_t> changed() const = 0;
     virtual std::vector<Dispute> disputes() const = 0;
     virtual void merge(std::size_t g, std::size_t h) = 0;

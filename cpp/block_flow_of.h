@@ -29,7 +29,7 @@ class BlockFlowOf : public BlockFlow {
     void labels(std::size_t k, bool of_all, bool* out) const override {
         blocks_->labels(k, of_all, out);
     }
-    Total bound(std::size_t k) const override { return blocks_->bound(k); }
+    ExactSum bound(std::size_t k) const override { return blocks_->bound(k); }
     std::vector<WallFlow> flows(std::size_t k) const override { return blocks_->flows(k); }
     Survey survey(std::size_t k) override { return blocks_->survey(k); }
     void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) override {
@@ -39,7 +39,7 @@ class BlockFlowOf : public BlockFlow {
     void check(std::size_t g) override { blocks_->check(g); }
 
     bool certify() override { return blocks_->certify(); }
-    Total push() override { return blocks_->push(); }
+    ExactSum push() override { return blocks_->push(); }
     std::vector<std::size_t> changed() const override { return blocks_->changed(); }
     std::vector<Dispute> disputes() const override { return blocks_->disputes(); }
     void merge(std::size_t g, std::size_t h) override { blocks_->merge(g, h); }

@@ -77,20 +77,18 @@ class Blocks {
     void price(std::size_t k, const double* unary, const double* before) {
         Block& block = blocks_[k];
         const Search& search = *blocks_[group_[k]].search;
-        block.beyond = Total();
-        block.saturated = 0.0;
+        block.beyond = ExactSum();
         std::size_t i = 0;
         network_.for_each_row(network_.block(k), [&](Site first, Site length) {
             for (Site v = first; v < first + length; ++v, ++i) {
-                const auto now = search.price(unary[i]);
-                block.beyond.add(now.beyond);
-                block.saturated += now.saturated;
-                const Excess old = before ? search.price(before[i]).clamped : Excess{0};
-                if (now.clamped == old) continue;
+                const Excess now = search.price(unary[i]);
+                search.add_beyond(unary[i], block.beyond);
+                const Excess old = before ? search.price(before[i]) : Excess{0};
+                if (now == old) continue;
                 if (before) {
-                    block.shifts.push_back({v, static_cast<Excess>(old - now.clamped)});
+                    block.shifts.push_back({v, static_cast<Excess>(old - now)});
                 } else {
-                    excess(v) = static_cast<Excess>(excess(v) - now.clamped);
+                    excess(v) = static_cast<Excess>(excess(v) - now);
                 }
             }
         });
@@ -121,14 +119,13 @@ class Blocks {
     }
 
     // The minimum of a block with the flow over its walls as it is, in units of 1 / scale.
-    Total bound(std::size_t k) const {
-        Total total = blocks_[k].beyond;
+    ExactSum bound(std::size_t k) const {
+        ExactSum total = blocks_[k].beyond;
         network_.for_each_row(network_.block(k), [&](Site first, Site length) {
             for (Site v = first; v < first + length; ++v) {
                 total.add(std::min<std::int64_t>(0, -std::int64_t{excess(v)}));
             }
         });
-        total.add(static_cast<std::int64_t>(blocks_[k].saturated));
         return total;
     }
 
@@ -154,7 +151,7 @@ class Blocks {
                 const Site u = network_.head(v, m);
                 const Level level = network_.level(u);
                 if (level > 0) return;
-                found.gap.add(network_.residual(v, m));
+                found.gap.add(std::int64_t{network_.residual(v, m)});
                 found.labelled += v != last;
                 last = v;
                 if (level < 0) conflicts.push_back({v, m});
@@ -241,8 +238,8 @@ class Blocks {
     }
 
     // Pushes flow over every conflict; returns how much.
-    Total push() {
-        Total pushed;
+    ExactSum push() {
+        ExactSum pushed;
         for (Block& block : blocks_) {
             for (const Conflict conflict : block.conflicts) pushed.add(push_over(conflict));
             block.conflicts.clear();
@@ -379,8 +376,7 @@ class Blocks {
         std::vector<Shift> shifts;          // that came over its walls since it was solved
         std::vector<Shift> sent;            // over its group's walls, not yet delivered
         std::vector<Conflict> conflicts;
-        Total beyond;  // what its minimum owes to unaries beyond the clamp
-        double saturated = 0.0;
+        ExactSum beyond;  // what its minimum owes to unaries beyond the clamp
     };
     struct Pace {
         float step;

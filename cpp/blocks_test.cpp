@@ -70,16 +70,16 @@ class Walk {
         const auto expected = std::make_unique<bool[]>(number_);
         whole_.minimize(unary_.data(), Poll());
         whole_.labels(false, expected.get(), Poll());
-        double bound = 0.0;
+        ExactSum bound;
         for (std::size_t k = 0; k < sites_.size(); ++k) {
-            bound += blocks_.bound(k).value();
+            bound.add(blocks_.bound(k));
             const auto labels = std::make_unique<bool[]>(sites_[k].size());
             blocks_.labels(k, true, labels.get());
             for (std::size_t i = 0; i < sites_[k].size(); ++i) {
                 CHECK(labels[i] == expected[sites_[k][i]]);
             }
         }
-        CHECK(bound == whole_.value());
+        CHECK(bound.digits() == whole_.minimum().digits());
     }
 
     void price() {
@@ -146,7 +146,7 @@ class Walk {
 
     void push() {
         if (certified()) return;
-        CHECK(blocks_.push().value() > 0.0);
+        CHECK(blocks_.push().nearest() > 0.0);
         solve_changed();
     }
 

@@ -16,10 +16,15 @@ inline std::string text(double number) {
     return digits;
 }
 
+// A power of two scales without loss. 2^900 still leaves room above costs of order one.
+inline bool is_scale(double scale) {
+    return scale > 0.0 && scale <= 0x1p900 && std::scalbn(1.0, std::ilogb(scale)) == scale;
+}
+
 inline void require_scale(double scale) {
-    if (!(scale > 0.0 && std::isfinite(scale))) {
+    if (!is_scale(scale)) {
         throw std::invalid_argument("scale is " + text(scale) +
-                                    ": expected a finite number above 0");
+                                    ": expected a power of two, up to 2^900");
     }
 }
 

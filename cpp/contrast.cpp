@@ -10,7 +10,7 @@ namespace dope {
 
 namespace {
 
-constexpr int kTermBits = 62;  // of a term, as ExactSum wants it
+constexpr int kTermBits = 62;  // of a term, which is an int64 then
 
 // Sums of (p[k] - q[k])^2. A square of bytes is below 2^16, so 2^15 of them fit into 31 bits, and
 // narrow sums are what makes the loop fast.
@@ -90,7 +90,7 @@ class Adder {
         if (per_unit_ != 0.0) {
             // Less than 2^10 terms below 2^51 each: no overflow.
             const Rounded rounded = round_and_add(row_.data(), length, per_unit_);
-            if (rounded.bits >> 51 == 0) return sum.add(rounded.sum);
+            if (rounded.bits >> 51 == 0) return sum.add(static_cast<std::int64_t>(rounded.sum));
         }
         add_one_by_one(first, offset, length, sum);
     }
@@ -115,7 +115,7 @@ class Adder {
                     const std::uint64_t run =
                         squares(p, p + values.distance(offset), length * channels);
                     if (run >> (kTermBits - places_) != 0) return false;
-                    sum.add(run << places_);
+                    sum.add(static_cast<std::int64_t>(run << places_));
                     return true;
                 } else {
                     return false;
@@ -137,7 +137,7 @@ class Adder {
                                             std::to_string(distance) +
                                             ": expected a finite number below 2^62 units");
             }
-            sum.add(static_cast<std::uint64_t>(term));
+            sum.add(static_cast<std::int64_t>(term));
         }
     }
 

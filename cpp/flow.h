@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "exact_sum.h"
 #include "flow_types.h"
 #include "grid_weights.h"
 
@@ -23,6 +24,7 @@ class Flow {
                         const Poll& poll) = 0;
     virtual void labels(bool largest, bool* out, const Poll& poll) = 0;
     virtual double value() const = 0;
+    virtual ExactSum minimum() const = 0;
     virtual void check() = 0;
     virtual std::size_t bytes() const = 0;
 

@@ -29,6 +29,10 @@ class FlowOf : public Interface {
         const typename Interface::Turn turn(*this);
         return flow_.value();
     }
+    ExactSum minimum() const override {
+        const typename Interface::Turn turn(*this);
+        return flow_.minimum();
+    }
     void check() override {
         const typename Interface::Turn turn(*this);
         flow_.check();

@@ -59,13 +59,14 @@ struct PlainEnergy {
         return sum;
     }
 
-    // What 2^50 units per site leave out. Sites that want label 1 as much as that have it.
-    double beyond_units(const std::vector<double>& unary) const {
-        double sum = 0.0;
+    // Adds what 2^50 units per site leave out. Sites that want label 1 as much as that have it.
+    void add_beyond(const std::vector<double>& unary, ExactSum& sum) const {
         for (const double u : unary) {
-            sum += std::min(0.0, u * scale + static_cast<double>(kMostUnary));
+            if (u * scale >= -static_cast<double>(kMostUnary)) continue;
+            sum.add(kMostUnary);
+            // Doubles of 2^52 and more are whole.
+            sum.add(u * scale > -0x1p52 ? std::nearbyint(u * scale) / scale : u, std::ilogb(scale));
         }
-        return sum;
     }
 };
 

@@ -43,13 +43,13 @@
 #include <vector>
 
 #include "capacities.h"
+#include "exact_sum.h"
 #include "flow_types.h"
 #include "forest.h"
 #include "matches.h"
 #include "parent.h"
 #include "portable_exp.h"
 #include "shared_array.h"
-#include "total.h"
 
 namespace dope {
 
@@ -84,7 +84,7 @@ class MaxFlow {
         most_unary_ = network_.greatest_sum() + 1;
         std::fill(excess_.begin(), excess_.end(), Excess{0});
         std::fill(unary_.begin(), unary_.end(), 0);
-        saturated_ = 0.0;
+        saturated_ = ExactSum();
         forget_forests();
         state_ = State::kNew;
     }
@@ -131,15 +131,17 @@ class MaxFlow {
         });
     }
 
-    // The minimum in the caller's units.
-    double value() const {
+    // The minimum in units of 1 / scale.
+    ExactSum minimum() const {
         require_solved();
-        Total total;
+        ExactSum total = saturated_;
         for (const Excess excess : excess_) total.add(std::min<std::int64_t>(0, -excess));
         const std::int64_t most = most_unary_;
         for (const std::int64_t unary : unary_) total.add(std::min<std::int64_t>(0, unary + most));
-        return (total.value() + saturated_) / scale_;
+        return total;
     }
+    // The same in the caller's units, rounded down.
+    double value() const { return minimum().floor(-std::ilogb(scale_)); }
 
     // The residual capacities from a site over its arc m, and back.
     struct Residuals {
@@ -171,17 +173,15 @@ class MaxFlow {
         Excess amount;
     };
 
-    // A unary as it enters an excess, and what of it lies beyond: only that is below 0, and only
-    // where label 1 is certain.
-    struct Price {
-        Excess clamped;
-        std::int64_t beyond;
-        double saturated;
-    };
-    Price price(double unary) const {
-        const std::int64_t whole = rounded(unary);
-        return {clamped(whole), std::min<std::int64_t>(0, whole + most_unary_),
-                std::min(0.0, unary * scale_ + static_cast<double>(kMostUnary))};
+    // A unary as it enters an excess.
+    Excess price(double unary) const { return clamped(rounded(unary)); }
+
+    // Adds what of a unary lies beyond that: it is below 0, as there label 1 is certain.
+    void add_beyond(double unary, ExactSum& sum) const {
+        const std::int64_t whole = rounded(unary) + most_unary_;
+        if (whole >= 0) return;
+        sum.add(whole);
+        add_saturated(unary, sum);
     }
 
     // Minimizes after these shifts, going on from the last call, and lets both forests grow until
@@ -336,11 +336,23 @@ class MaxFlow {
 
     // --- The unary -----------------------------------------------------------------------------
 
-    // In units of 1 / scale. Beyond kMostUnary it is saturated: what that takes from the minimum is
-    // in saturated_.
+    // In units of 1 / scale. Beyond kMostUnary it is saturated.
     std::int64_t rounded(double unary) const {
         constexpr auto kMost = static_cast<double>(kMostUnary);
         return static_cast<std::int64_t>(nearest(std::clamp(unary * scale_, -kMost, kMost)));
+    }
+
+    // What saturation takes from the minimum, added to it: in units, and nothing where it takes
+    // none.
+    void add_saturated(double unary, ExactSum& sum) const {
+        const double scaled = unary * scale_;
+        if (scaled >= -static_cast<double>(kMostUnary)) return;
+        sum.add(kMostUnary);
+        if (scaled > -0x1p52) {
+            sum.add(std::nearbyint(scaled));
+        } else {
+            sum.add(unary, std::ilogb(scale_));  // whole in units; as a double it may be infinite
+        }
     }
 
     // Beyond the clamp a site's label is settled whatever its neighbors do, so all minimizers stay.
@@ -371,11 +383,11 @@ class MaxFlow {
     }
 
     void adopt_unary(const double* unary) {
-        saturated_ = 0.0;
+        saturated_ = ExactSum();
         for_each_row([&](Site first, std::size_t callers, Site length) {
             for (Site t = 0; t < length; ++t) {
                 const std::size_t i = callers + static_cast<std::size_t>(t);
-                saturated_ += std::min(0.0, unary[i] * scale_ + static_cast<double>(kMostUnary));
+                add_saturated(unary[i], saturated_);
                 adopt_unary_at(first + t, i, rounded(unary[i]));
             }
         });
@@ -844,7 +856,7 @@ class MaxFlow {
     Excesses excess_;
     // In units of 1 / scale, in the caller's order; nothing where the network is shared.
     std::vector<std::int64_t> unary_;
-    double saturated_ = 0.0;  // what saturation takes from the minimum, in the same units
+    ExactSum saturated_;  // what saturation takes from the minimum, in the same units
 
     Forest source_;
     Forest sink_;

@@ -93,6 +93,7 @@ Index find_apart(const std::uint8_t* p, const std::uint8_t* q, Index length, Ind
 // Labels: weights count as they are.
 struct LabelsApart {
     using Value = std::uint8_t;
+    using Sum = ExactSum;
     static Index find(const Value* p, const Value* q, Index length, Index* places) {
         return find_apart(p, q, length, places);
     }
@@ -103,6 +104,7 @@ struct LabelsApart {
 class NumbersApart {
   public:
     using Value = double;
+    using Sum = Lanes;
 
     Index find(const double* p, const double* q, Index length, Index* places) {
         const auto end = static_cast<std::size_t>(size_ + length + 1);
@@ -139,9 +141,16 @@ class NumbersApart {
     std::vector<double> squares_;  // of pairs whose weights are still to come
 };
 
+void add_all(std::span<const double> values, ExactSum& sum) {
+    for (const double value : values) sum.add(value);
+}
+void add_all(std::span<const double> values, Lanes& sum) { sum.add(values); }
+
 template <class Apart>
-double sum_apart(const GridWeights& weights, const typename Apart::Value* y, const Box& box) {
-    if (box.empty()) return 0.0;
+typename Apart::Sum sum_apart(const GridWeights& weights, const typename Apart::Value* y,
+                              const Box& box) {
+    typename Apart::Sum total;
+    if (box.empty()) return total;
     // A slab of y stays in the second-level cache while all offsets are looked at.
     constexpr Index kSlab = (1 << 17) / sizeof(typename Apart::Value);
     const Index rows = std::max<Index>(1, kSlab / (box.sites() / (box.high[0] - box.low[0])));
@@ -149,7 +158,6 @@ double sum_apart(const GridWeights& weights, const typename Apart::Value* y, con
     std::vector<Index> places(kRun + 1);  // one more is written than counts
     ScatteredWeights scattered(weights);
     Apart apart;
-    Lanes total;
     for (Index low = box.low[0]; low < box.high[0]; low += rows) {
         Box slab = box;
         slab.low[0] = low;
@@ -160,23 +168,23 @@ double sum_apart(const GridWeights& weights, const typename Apart::Value* y, con
                 const auto* p = y + dot(first, strides);
                 const Index found = apart.find(p, p + dot(offset, strides), length, places.data());
                 if (found > 0) scattered.put(m, first, places.data(), found);
-                if (scattered.size() >= kRun) total.add(apart.counted(scattered.take(m)));
+                if (scattered.size() >= kRun) add_all(apart.counted(scattered.take(m)), total);
             };
             for_each_run(tails(slab, weights.shape(), offset), visit);
-            total.add(apart.counted(scattered.take(m)));
+            add_all(apart.counted(scattered.take(m)), total);
         }
     }
-    return total.rounded();
+    return total;
 }
 
 }  // namespace
 
-double roughness(const GridWeights& weights, const std::uint8_t* labels, const Box& box) {
+ExactSum roughness(const GridWeights& weights, const std::uint8_t* labels, const Box& box) {
     return sum_apart<LabelsApart>(weights, labels, box);
 }
 
 double roughness(const GridWeights& weights, const double* y, const Box& box) {
-    return sum_apart<NumbersApart>(weights, y, box);
+    return sum_apart<NumbersApart>(weights, y, box).rounded();
 }
 
 }  // namespace dope

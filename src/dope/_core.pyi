@@ -58,7 +58,9 @@ class GridFlow:
     def labels(self, largest: bool = False) -> NDArray[np.bool_]:
         """The minimizer with the fewest True, or with the most."""
     def value(self) -> float:
-        """The minimum."""
+        """The minimum, rounded down to a float."""
+    def minimum(self) -> int:
+        """The minimum in units of 1 / scale."""
     def check(self) -> None:
         """Recompute slowly what must hold after minimize; RuntimeError where it does not."""
     @property
@@ -93,7 +95,9 @@ class GraphFlow:
     def labels(self, largest: bool = False) -> NDArray[np.bool_]:
         """The minimizer with the fewest True, or with the most."""
     def value(self) -> float:
-        """The minimum."""
+        """The minimum, rounded down to a float."""
+    def minimum(self) -> int:
+        """The minimum in units of 1 / scale."""
     def check(self) -> None:
         """Recompute slowly what must hold after minimize; RuntimeError where it does not."""
     @property
@@ -135,6 +139,14 @@ def contrast(
 
     Of the pairs with both ends inside a mask, if there is one.
     """
+
+EXACT_PLACES: int
+
+def exact_sum(values: Reals, where: NDArray[np.bool_] | None = None) -> int:
+    """The sum of an array, where a mask says so if there is one, in units of 2^-EXACT_PLACES."""
+
+def exact_roughness(weights: GridWeights, labels: NDArray[np.bool_], low: Sequence[int], high: Sequence[int]) -> int:
+    """The sum of the weights of the pairs with p in the box whose labels differ, in units of 2^-EXACT_PLACES."""
 
 def roughness(
     weights: GridWeights,

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,7 @@ from dope.pairs import GraphPairs, GridPairs, Pairs
 from dope.partition import Partition
 from dope.protocols import BlockSolver, Executor, FlowSolver, LazyProblem, Leave, Method, Problem, Start, Step
 from dope.result import Result
+from dope.rounding import nearest, rounded_down
 from dope.solvers import Brute, LsaTr, MaxFlow
 
 # What a block should take in memory, and what is best left in one block. For Exact() blocks are work for threads: with
@@ -198,7 +200,7 @@ def _minimize_lazily(
     return Result(
         labels=last.labels if out is None else out,  # type: ignore[arg-type]
         energy=last.energy,
-        lower_bound=_lower_bound(last.energy, last.lower_bound, last.rounding_error),
+        lower_bound=min(last.lower_bound, last.energy),
         exact=last.exact,
         rounding_error=last.rounding_error,
         stopped=last.stopped or "no round",
@@ -278,7 +280,7 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
     stopped = "no round"
     for step in _read(steps, watch):
         if step.stopped != "cancelled":
-            trace.append(replace(step, labels=None, certificate=None, kept=None, relaxed=None))
+            trace.append(replace(step, labels=None, certificate=None, kept=None, relaxed=None, decided=None))
         if step.labels is not None and (best is None or step.energy < best.energy or step.exact):
             best = step
         if step.lower_bound is not None and (bounded is None or step.lower_bound >= _bound(bounded)):
@@ -287,19 +289,19 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
     if best is None or best.labels is None:
         raise DopeError("the method ended without labels; it must yield at least one Step that has them.")
     labels = as_labels(best.labels, problem.energy.shape).copy()
-    energy = problem.energy(labels)
+    energy = problem.energy.exactly(labels)
     bound = None if bounded is None else bounded.lower_bound
-    exact = best.exact or (bound is not None and best.rounding_error == 0.0 and energy <= bound)
+    exact = best.exact or (bound is not None and energy <= Fraction(bound))
     return Result(
         labels=labels,
-        energy=energy,
-        lower_bound=_lower_bound(energy, energy if exact else bound, best.rounding_error),
+        energy=nearest(energy),
+        lower_bound=_lower_bound(energy, bound, best.rounding_error if exact else None),
         exact=exact,
         rounding_error=best.rounding_error,
         stopped=stopped,
         trace=tuple(trace),
         partition=problem.partition,
-        proved=1.0 if exact else max((step.proved for step in trace if step.proved is not None), default=None),
+        proved=1.0 if exact else best.proved,
         certificate=None if bounded is None else bounded.certificate,
         _kept=None if bounded is None else bounded.kept,
     )
@@ -325,9 +327,13 @@ def _bound(step: Step) -> float:
     return step.lower_bound
 
 
-def _lower_bound(energy: float, bound: float | None, rounding_error: float) -> float | None:
-    """A bound of the energy itself: that of the integer energy, less what rounding can make of it."""
-    return None if bound is None else min(energy, bound - rounding_error)
+def _lower_bound(energy: Fraction, bound: float | None, rounding_error: float | None) -> float | None:
+    """The best bound known: the method's or, of a minimum but for this rounding error, its energy less that."""
+    known = [] if bound is None else [bound]
+    if rounding_error is not None:
+        known.append(rounded_down(energy - Fraction(rounding_error)))
+    # A bound that is above the float nearest to the energy is so by the rounding of that one alone.
+    return min(max(known), nearest(energy)) if known else None
 
 
 def _is_true(answer: object) -> bool:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import math
 import os
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,16 +26,31 @@ import numpy.typing as npt
 
 from dope.arrays import Sites
 from dope.errors import InputError
+from dope.rounding import rounded_down
 
 if TYPE_CHECKING:
     import zipfile
 
 # What a file holds: a grid's blocks are told by the places of its cuts, axis after axis, a graph's by its members.
-VERSION = 1
-_ALWAYS = {"version": 0, "scale": 0, "rounding_error": 0, "first": 1, "second": 1, "flow": 1, "bounds": 1}
+VERSION = 2
+_ALWAYS = {
+    "version": 0,
+    "scale": 0,
+    "rounding_error": 0,
+    "first": 1,
+    "second": 1,
+    "flow": 1,
+    "bounds": 1,
+    "bounds_high": 1,
+}
 _OF_GRID = {**_ALWAYS, "cuts": 1, "cuts_per_axis": 1}
 _OF_GRAPH = {**_ALWAYS, "members": 1}
 _REAL = ("scale", "rounding_error")
+
+# A bound is bounds_high x 2^LOW_BITS + bounds in a file: costs may stand for "certainly" and be as large as they like.
+LOW_BITS = 62
+MOST_BOUND = 1 << 124
+"""Above what the bounds of a certificate can be."""
 
 # What zipfile, beside its BadZipFile, and NumPy's reader of headers raise for bytes that are no such file.
 _MALFORMED = (
@@ -60,7 +77,8 @@ class Certificate:
     members : the number of every site's block on a graph; None for a grid.
     first, second : the ends, as flat positions, of the pairs that cross a seam and carry a flow; each pair once.
     flow : what flows from first to second, below 0 where it flows back, in units.
-    bounds : for every block the minimum of its own integer energy, the flows in its unary, in units.
+    bounds : for every block the minimum of its own integer energy, the flows in its unary, in units: int64, or Python's
+        integers (dtype object) where those do not hold them.
     rounding_error : how far counting in units can put the sum of `bounds` above the bound of the energy itself; 0
         where all costs are whole in them.
     """
@@ -71,14 +89,15 @@ class Certificate:
     first: Sites
     second: Sites
     flow: npt.NDArray[np.int64]
-    bounds: npt.NDArray[np.int64]
+    bounds: npt.NDArray[np.int64] | npt.NDArray[np.object_]
     rounding_error: float = 0.0
 
     def __post_init__(self) -> None:
         _check_number("scale", self.scale, above=0.0)
         _check_number("rounding_error", self.rounding_error, above=-math.ulp(0.0))
-        for name in ("first", "second", "flow", "bounds"):
+        for name in ("first", "second", "flow"):
             _check_list(name, getattr(self, name))
+        _check_bounds(self.bounds)
         if not len(self.first) == len(self.second) == len(self.flow):
             raise InputError(
                 f"a certificate's first, second and flow list {len(self.first)}, {len(self.second)} and "
@@ -96,7 +115,12 @@ class Certificate:
     @property
     def lower_bound(self) -> float:
         """The bound that is claimed, the energy's constant excluded."""
-        return float(sum(self.bounds.tolist()) / self.scale - self.rounding_error)
+        return rounded_down(self.claim)
+
+    @property
+    def claim(self) -> Fraction:
+        """The same, not rounded to a float."""
+        return Fraction(sum(self.bounds.tolist())) / Fraction(self.scale) - Fraction(self.rounding_error)
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write it as an .npz file, as a whole or not at all: readers see the old file or the new one."""
@@ -143,7 +167,7 @@ class Certificate:
             first=arrays["first"],
             second=arrays["second"],
             flow=arrays["flow"],
-            bounds=arrays["bounds"],
+            bounds=_bounds_of(arrays),
             rounding_error=float(arrays["rounding_error"]),
         )
 
@@ -152,14 +176,37 @@ class Certificate:
             "version": np.array(VERSION, dtype=np.int64),
             "scale": np.array(self.scale, dtype=np.float64),
             "rounding_error": np.array(self.rounding_error, dtype=np.float64),
-            **{name: getattr(self, name) for name in ("first", "second", "flow", "bounds")},
+            **{name: getattr(self, name) for name in ("first", "second", "flow")},
         }
+        bounds = self.bounds.tolist()
+        arrays["bounds"] = np.array([b & (1 << LOW_BITS) - 1 for b in bounds], dtype=np.int64)
+        arrays["bounds_high"] = np.array([b >> LOW_BITS for b in bounds], dtype=np.int64)
         if self.cuts is not None:
             arrays["cuts"] = np.array([place for places in self.cuts for place in places], dtype=np.int64)
             arrays["cuts_per_axis"] = np.array([len(places) for places in self.cuts], dtype=np.int64)
         if self.members is not None:
             arrays["members"] = self.members.astype(np.int64)
         return arrays
+
+
+def integers(numbers: Sequence[int]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
+    """Whole numbers of any size as an array: int64 if that holds them all."""
+    if all(-(1 << 63) <= number < 1 << 63 for number in numbers):
+        return np.array(numbers, dtype=np.int64)
+    return np.array(numbers, dtype=np.object_)
+
+
+def _bounds_of(arrays: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
+    low, high = arrays["bounds"].tolist(), arrays.get("bounds_high", np.zeros_like(arrays["bounds"])).tolist()
+    return integers([(h << LOW_BITS) + b for h, b in zip(high, low, strict=True)])
+
+
+def _check_bounds(bounds: object) -> None:
+    if isinstance(bounds, np.ndarray) and bounds.dtype == np.object_ and bounds.ndim == 1:
+        if not all(type(bound) is int and abs(bound) < MOST_BOUND for bound in bounds.tolist()):
+            raise InputError("a certificate's bounds hold other things than whole numbers of less than 124 bits.")
+        return
+    _check_list("bounds", bounds)
 
 
 def _check_number(name: str, value: object, *, above: float) -> None:
@@ -188,14 +235,19 @@ def _read(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a file, if they are just those of a grid's or a graph's certificate."""
     infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
     expected = _OF_GRAPH if "members" in infos else _OF_GRID
+    if "bounds_high" not in infos:  # version 1
+        expected = {name: dimensions for name, dimensions in expected.items() if name != "bounds_high"}
     if len(archive.infolist()) != len(expected) or set(infos) != set(expected):
         raise ValueError(f"it holds {', '.join(sorted(infos))[:200] or 'nothing'}, not {', '.join(sorted(expected))}")
     # 0 is "stored", as save writes them.
     if any(info.compress_type != 0 for info in infos.values()):
         raise ValueError("its parts are compressed, and so could be of any length")
     arrays = {name: _array(name, archive.read(infos[name]), expected[name]) for name in expected}
-    if arrays["version"] != VERSION:
-        raise ValueError(f"its version is {arrays['version']}, not {VERSION}")
+    version = VERSION if "bounds_high" in arrays else 1
+    if arrays["version"] != version:
+        raise ValueError(f"its version is {arrays['version']}, not {version}")
+    if "bounds_high" in arrays and len(arrays["bounds_high"]) != len(arrays["bounds"]):
+        raise ValueError(f"it has {len(arrays['bounds'])} bounds, but {len(arrays['bounds_high'])} high parts of them")
     return arrays
 
 

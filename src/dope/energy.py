@@ -16,6 +16,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ from dope.pairs import (
 )
 from dope.partition import Block, Partition
 from dope.quadratic import Terms, dimod_model, dimod_terms, ising_terms, qubo_terms
+from dope.rounding import nearest
+from dope.sums import exact_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,13 +260,18 @@ class Energy:
         return self.pairs.lowest >= 0.0
 
     def __call__(self, labels: npt.ArrayLike) -> float:
-        """E(labels), in float64."""
-        return self.relaxed(as_labels(labels, self.shape))
+        """E(labels), the float nearest to it."""
+        return nearest(self.exactly(labels))
 
-    def relaxed(self, y: npt.NDArray[Any]) -> float:
-        """constant + u'y + y'Ly for y of any real values: E(y) where y is 0/1."""
-        linear = [float((self.unary[box] * y[box]).sum(dtype=np.float64)) for box in strips(self.shape)]
-        return math.fsum([self.constant, self.pairs.roughness(y), *linear])
+    def exactly(self, labels: npt.ArrayLike) -> Fraction:
+        """E(labels), from which nothing is lost.
+
+        >>> Energy.graph([-1e20, 1.0], [[0, 1]], [1.0]).exactly([1, 1]) + 10**20
+        Fraction(1, 1)
+        """
+        y = as_labels(labels, self.shape)
+        linear = sum((exact_sum(self.unary[box], y[box]) for box in strips(self.shape)), Fraction(self.constant))
+        return linear + self.pairs.exact_roughness(y)
 
     def share(self, partition: Partition, k: int) -> Share:
         """The share of block k, ready to be minimized where the block's data is."""

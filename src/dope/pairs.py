@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -23,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Reals, Sites, as_reals, binary_places, check_finite
+from dope.arrays import Labels, Reals, Sites, as_reals, binary_places, check_finite
 from dope.errors import InputError
+from dope.sums import exact_sum, in_units
 
 Kernel = int | Sequence[Any] | npt.NDArray[np.integer[Any]]
 """An odd size, or the half-offsets themselves: (h, dimensions) integers."""
@@ -206,7 +208,7 @@ class GridPairs:
         if fields is not None:
             # What a factor's sign decides is left to it: only fields of both signs have to be cut off at 0.
             fields = tuple(
-                np.maximum(factor * field, 0.0) / factor if both else field
+                np.where(factor * field > 0.0, field, 0.0) if both else field
                 for factor, field, keep, both in zip(sign * self.factors, fields, kept, mixed, strict=True)
                 if keep
             )
@@ -232,10 +234,19 @@ class GridPairs:
                 weights /= count[t] * count[h]
         return weights
 
-    def total(self, within: Box | None = None) -> float:
+    def total(self, within: Box | None = None) -> Fraction:
         """The sum of all weights, of the pairs whose first end lies in `within` (default: all)."""
         weights, where = self.native(), (...,) if within is None else within
-        return math.fsum(float(weights.weights(m)[where].sum()) for m in range(int(self.fits.sum())))
+        return sum((exact_sum(weights.weights(m)[where]) for m in range(int(self.fits.sum()))), Fraction(0))
+
+    def exact_roughness(self, labels: Labels, within: Box | None = None) -> Fraction:
+        """The same as `roughness` of labels, from which nothing is lost."""
+        low = [0] * len(self.shape) if within is None else [s.start for s in within]
+        high = self.shape if within is None else [s.stop for s in within]
+        try:
+            return in_units(_core.exact_roughness(self.native(), np.ascontiguousarray(labels), low, high))
+        except OverflowError as error:
+            raise InputError(f"{error}; scale the costs down first.") from error
 
     def roughness(self, y: npt.NDArray[Any], within: Box | None = None) -> float:
         """The sum of w (y_p - y_q)^2 over the pairs whose first end p lies in `within` (default: all)."""
@@ -393,17 +404,21 @@ class GraphPairs:
     def roughness(self, y: npt.NDArray[Any], within: Sites | None = None) -> float:
         """The sum of w (y_p - y_q)^2 over the pairs whose first end is among the sites `within` (default: all)."""
         change = y[self.first].astype(np.float64) - y[self.second]
-        return self._sum(self.weights * change * change, within)
+        return float((self.weights * change * change)[self._from(within)].sum())
 
-    def total(self, within: Sites | None = None) -> float:
-        return self._sum(self.weights, within)
+    def exact_roughness(self, labels: Labels, within: Sites | None = None) -> Fraction:
+        """The same of labels, from which nothing is lost."""
+        return exact_sum(self.weights[self._from(within) & (labels[self.first] != labels[self.second])])
 
-    def _sum(self, costs: npt.NDArray[np.float64], within: Sites | None) -> float:
+    def total(self, within: Sites | None = None) -> Fraction:
+        return exact_sum(self.weights[self._from(within)])
+
+    def _from(self, within: Sites | None) -> Labels:
+        """The pairs whose first end is among these sites."""
+        owned = np.full(self.sites, within is None)
         if within is not None:
-            owned = np.zeros(self.sites, dtype=np.bool_)
             owned[within] = True
-            costs = costs[owned[self.first]]
-        return float(costs.sum())
+        return owned[self.first]
 
     def edges(self) -> tuple[Sites, Sites, npt.NDArray[np.float64]]:
         return self.first, self.second, self.weights

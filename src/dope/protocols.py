@@ -25,7 +25,8 @@ from dope.partition import Partition
 class Answer:
     """What a minimizer found: labels, and where it can prove them a lower bound and the proved sites.
 
-    `bound` is a lower bound of the minimum, constant excluded, up to the rounding the solver admits to.
+    `bound` is a lower bound of the minimum, constant excluded, but for the rounding that the solver admits to: no
+    labels have less energy than bound - rounding_error.
     `exact` says that the labels are a minimum (of the integer energy, where the solver counts in integers).
     """
 
@@ -216,7 +217,9 @@ class Step:
     labels : those labels; None where the method shows them at the end only; dropped from the trace of a Result.
     disagreeing : sites on which some block differs from the consensus.
     seconds : since the method began.
-    lower_bound, proved : a bound of the minimum, and the fraction of sites proved so far.
+    lower_bound : no labels have less energy than this; rounding is taken off.
+    proved, decided : the fraction of sites where this round's labels are proved, whatever the others are; and, in a
+        last step, which these are. Dropped from the trace.
     mu, residual : the penalty, and the largest |y_k - S_k y| over the blocks.
     relaxed_energy : energy of the relaxed consensus y.
     shares, multipliers, penalty : terms of the augmented Lagrangian, sum_k of E_k(y_k, y), of mu a_k'(y_k - S_k y)
@@ -254,6 +257,7 @@ class Step:
     tasks: Tasks | None = field(default=None, repr=False)
     ones: int | None = None
     relaxed: tuple[Sites, Reals] | None = field(default=None, repr=False)
+    decided: Labels | None = field(default=None, repr=False)
 
     @property
     def lagrangian(self) -> float | None:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -33,6 +34,7 @@ from dope.methods.admm_block import BlockRecipe, Measure, Near, Repulsion, Seams
 from dope.methods.exact import Exact
 from dope.methods.sweeps import sweep
 from dope.protocols import Crew, DoublingSolver, FlowSolver, Leave, Problem, Step
+from dope.rounding import nearest, rounded_down
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Admm:
                 sweep=number,
                 energy=problem.energy(labels),
                 labels=labels,
+                proved=None,
                 seconds=time.perf_counter() - begun,
             )
             if number < sweeps:
@@ -123,7 +126,7 @@ class Admm:
             return last
         apart = replace(problem, partition=partition.even() if partition.overlaps else partition, start=None)
         if problem.energy.submodular and isinstance(solver, FlowSolver):
-            return _with_bound(last, self._flows(apart))
+            return _with_bound(last, self._flows(apart), problem.energy)
         if not problem.energy.submodular and isinstance(solver, DoublingSolver):
             *_, minimum = Exact(rounds=self.bound).steps(solver.doubled(apart))
             return _with_half(last, minimum, problem.energy)
@@ -320,12 +323,28 @@ class _Consensus:
         what they weigh. One block has no coupling: its bound is the whole's.
         """
         bounds = [one.answer.bound for one in solved if one.answer.bound is not None]
-        if len(bounds) < len(solved):
+        if len(bounds) < len(solved) or not all(map(math.isfinite, bounds)):
             return None
-        repulsion: list[float] = []
+        repulsion: list[Fraction] = []
         if len(solved) > 1 and not self._problem.energy.submodular:
             repulsion = crew.ask([Repulsion()] * len(solved))
-        return math.fsum([self._problem.energy.constant, *bounds, *(-left for left in repulsion)])
+        errors = [_rounding_of_shares(self._problem), *(one.answer.rounding_error for one in solved)]
+        gained = sum(map(Fraction, [self._problem.energy.constant, *bounds]), Fraction(0))
+        return rounded_down(gained - sum(repulsion, Fraction(0)) - sum(map(Fraction, errors)))
+
+
+def _rounding_of_shares(problem: Problem) -> float:
+    """How far the shares of unaries, each divided by its number of blocks, can be from adding up to them.
+
+    Halves and quarters add up. Pairs need no room: those that attract count less than they weigh wherever they are
+    divided, and those that repel are measured as they are.
+    """
+    counts = problem.partition.counts
+    numbers = np.concatenate([np.ravel(axis) for axis in counts]) if isinstance(counts, tuple) else np.asarray(counts)
+    if (np.frexp(numbers)[0] == 0.5).all():
+        return 0.0
+    size = np.abs(problem.energy.unary)
+    return float(size.sum(dtype=np.float64)) * float(np.finfo(size.dtype).eps)
 
 
 def _proved(solved: Sequence[Solved]) -> float | None:
@@ -335,8 +354,10 @@ def _proved(solved: Sequence[Solved]) -> float | None:
     return float(solved[0].answer.proved.mean())
 
 
-def _with_bound(last: Step, flows: Step) -> Step:
-    last = replace(last, proved=flows.proved)
+def _with_bound(last: Step, flows: Step, energy: Energy) -> Step:
+    """The last step with what flows found: labels that are proved, and a bound if it is better."""
+    assert flows.labels is not None and flows.decided is not None and last.labels is not None
+    last = _with_proved(last, flows.decided, flows.labels, energy)
     if flows.lower_bound is None or (last.lower_bound is not None and flows.lower_bound < last.lower_bound):
         return last
     return replace(last, lower_bound=flows.lower_bound, certificate=flows.certificate)
@@ -345,16 +366,24 @@ def _with_bound(last: Step, flows: Step) -> Step:
 def _with_half(last: Step, minimum: Step, energy: Energy) -> Step:
     """Half the minimum of the doubled energy is a bound, and says what is best where y' = 1 - y."""
     assert minimum.lower_bound is not None and minimum.labels is not None and last.labels is not None
-    bound = (minimum.lower_bound - minimum.rounding_error) / 2
+    bound = minimum.lower_bound / 2
     if last.lower_bound is None or bound > last.lower_bound:
         last = replace(last, lower_bound=bound)
     one, other = minimum.labels.reshape(2, *energy.shape)
-    proved = one | other
-    labels: Labels = np.where(proved, one, last.labels)  # type: ignore[assignment]  # np.where loses the dtype
-    value = energy(labels)
-    if value > last.energy:  # where costs were rounded, what is best for the integers can cost a little
-        return last
-    return replace(last, labels=labels, energy=value, proved=float(proved.mean()))
+    return _with_proved(last, one | other, one, energy)
+
+
+def _with_proved(last: Step, decided: Labels, found: Labels, energy: Energy) -> Step:
+    """The last step with the labels found where they are decided, which does not raise the energy, and their number.
+
+    Where costs were rounded, what is best for the integers can cost a little: the labels stay as they were then.
+    """
+    assert last.labels is not None
+    labels: Labels = np.where(decided, found, last.labels)
+    before, now = energy.exactly(last.labels), energy.exactly(labels)
+    if now <= before:
+        return replace(last, labels=labels, energy=nearest(now), proved=float(decided.mean()))
+    return replace(last, proved=float((decided & (found == last.labels)).mean()))
 
 
 def _is_number(value: object) -> bool:

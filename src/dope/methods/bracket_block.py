@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from dope.fixed_point import FixedPoint
 from dope.lazy import LazyEnergy
 from dope.methods.known import LABEL, OPEN, Codes, moved, packed, unpacked
 from dope.pairs import Box, native_features
+from dope.sums import exact_sum
 
 # A price beyond this decides its site alone, and the sum of its pairs beside it is an int64 still.
 MOST_UNITS = 2.0**50
@@ -144,8 +146,8 @@ class Finish:
 class Finished:
     """The block's part of the energy, and what leaving out pairs of open sites can have cost."""
 
-    energy: float
-    left_out: float
+    energy: Fraction
+    left_out: Fraction
     work: Work
     bytes: int = 16
 
@@ -282,13 +284,13 @@ class BoxWorker:
         codes = unpacked(ask.codes, tuple(s.stop - s.start for s in ask.region))
         mine = moved(box, [s.start for s in ask.region], -1)
         labels = (codes & LABEL) != 0
-        value = left_out = 0.0
+        value = left_out = Fraction(0)
         if labels.any():
             with work.timed("read"):
                 whole = energy.at(ask.region)
             with work.timed("solve"):
-                linear = float((whole.unary[mine] * labels[mine]).sum(dtype=np.float64))
-                value = linear + whole.pairs.roughness(labels, mine)  # type: ignore[arg-type]
+                value = exact_sum(whole.unary[mine], labels[mine])
+                value += whole.pairs.exact_roughness(labels, mine)  # type: ignore[arg-type]
                 undecided = (codes & OPEN) != 0
                 if undecided.any():
                     left_out = _between_blocks(whole, labels, undecided, mine)
@@ -399,14 +401,13 @@ def _flat(places: tuple[Sites, ...], which: Labels, corner: list[int], shape: tu
     return np.ravel_multi_index(moved_places, shape).astype(np.int64)
 
 
-def _between_blocks(energy: Energy, labels: Labels, undecided: Labels, mine: Box) -> float:
+def _between_blocks(energy: Energy, labels: Labels, undecided: Labels, mine: Box) -> Fraction:
     """What pairs of open sites of this block and of others cost, as far as they begin here and differ."""
     pairs: Any = energy.pairs
     inside = undecided if pairs.inside is None else undecided & pairs.inside
     some = replace(pairs, inside=np.ascontiguousarray(inside))
-    all_from_here = some.roughness(labels, mine)
-    within = some.crop(mine).roughness(np.ascontiguousarray(labels[mine]))
-    return max(0.0, float(all_from_here - within))
+    left_out: Fraction = some.exact_roughness(labels, mine) - some.crop(mine).exact_roughness(labels[mine])
+    return left_out
 
 
 def _crc(array: npt.NDArray[Any], before: int) -> int:

@@ -23,6 +23,7 @@ import time
 import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ from dope.methods.known import LABEL, OPEN, Codes, Known, packed, unpacked
 from dope.pairs import Box
 from dope.partition import Partition
 from dope.protocols import Executor, FlowSolver, LazyProblem, Leave, Problem, Step, Tasks
+from dope.rounding import nearest, rounded_down
 
 # A pass that leaves more than this share of what was open open is the last.
 WORTH_ANOTHER_PASS = 0.5
@@ -313,15 +315,15 @@ class _Run:
             for block in partition.blocks:
                 box = _box(block.where)
                 target[box] = (self.known.read(box) & LABEL) != 0
-        value = math.fsum([self._energy.constant, *(one.energy for one in finished)])
-        left_out = math.fsum(one.left_out for one in finished)
+        value = sum((one.energy for one in finished), Fraction(self._energy.constant))
+        left_out = sum((one.left_out for one in finished), Fraction(0))
         step = self.step(number, 0.0)
-        exact = stopped == "exact" or (self.known.open == 0 and left_out == 0.0)
+        exact = stopped == "exact" or (self.known.open == 0 and left_out == 0)
         return replace(
             step,
-            energy=value,
+            energy=nearest(value),
             labels=(self.known.read(self._energy.whole) & LABEL) != 0 if target is None else None,
-            lower_bound=value - left_out,
+            lower_bound=rounded_down(value - left_out - Fraction(self._fixed.error)),
             exact=exact,
             ones=self.known.ones,
             stopped=stopped,

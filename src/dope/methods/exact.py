@@ -22,6 +22,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.arrays import Index, Labels, Sites
-from dope.certificate import Certificate
+from dope.certificate import MOST_BOUND, Certificate, integers
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
@@ -37,6 +38,7 @@ from dope.methods.kept import Kept
 from dope.pairs import GridPairs
 from dope.partition import Partition
 from dope.protocols import Crew, FlowSolver, Leave, Problem, Step
+from dope.rounding import nearest, rounded_down
 
 _Flows = tuple[Sites, Sites, Sites]
 """Sites, sites and what flows from the former to the latter."""
@@ -77,7 +79,7 @@ class Exact:
         run = _Run.of(problem)
         with run.gathered() as crew:
             groups: Iterable[int] = run.open(crew)
-            proved = run.bracket(crew, groups) if self.bracket else None
+            decided = run.bracket(crew, groups) if self.bracket else None
             rounds = _rounds(problem.energy, self.rounds)
             done = 0
             while True:
@@ -85,13 +87,13 @@ class Exact:
                 done += 1
                 certified = run.certified(crew)
                 stopped = self._reason(run, certified)
-                step = run.step(crew, done, proved, stopped, time.perf_counter() - begun)
+                step = run.step(crew, done, decided, stopped, time.perf_counter() - begun)
                 if stopped:
                     run.keep()
                 try:
                     yield step
                 except Leave:
-                    last = run.step(crew, done, proved, "cancelled", time.perf_counter() - begun)
+                    last = run.step(crew, done, decided, "cancelled", time.perf_counter() - begun)
                     run.keep()
                     yield last
                     return
@@ -102,7 +104,7 @@ class Exact:
     def _reason(self, run: _Run, certified: bool) -> str | None:
         if certified:
             return "exact"
-        if run.gap <= self.tolerance * abs(run.energy):
+        if Fraction(run.gap, 1) <= Fraction(self.tolerance) * abs(run.energy):
             return "tolerance"
         return None
 
@@ -225,9 +227,10 @@ class _Block:
     def survey(self) -> tuple[int, int, int]:
         return self._flow.survey(self._k)
 
-    def bracket(self) -> int:
-        low, high = self._flow.bracket(self._k, outside=False), self._flow.bracket(self._k, outside=True)
-        return int((low == high).sum())
+    def bracket(self) -> Labels:
+        """Its sites that have one label whatever the others do."""
+        low, high = (self._flow.bracket(self._k, outside=outside) for outside in (False, True))
+        return np.equal(low, high)
 
     def final_labels(self) -> Labels:
         return self._flow.labels(self._k, of_all=True)
@@ -254,7 +257,7 @@ class _Run:
         self._neighbors = [shared.flow.neighbors(k) for k in range(number)]
         self._certified = False
         # The best bound so far and, where it may be better than the one at hand, what proves it.
-        self._best: tuple[int | float, Certificate | None] = -math.inf, None
+        self._best: tuple[int | None, Certificate | None] = None, None
 
     @classmethod
     def of(cls, problem: Problem) -> _Run:
@@ -288,9 +291,10 @@ class _Run:
         return sum(self._gaps)
 
     @property
-    def energy(self) -> float:
+    def energy(self) -> Fraction:
         """Of the labels, in units of 1 / scale like bound and gap, but with the constant."""
-        return self.problem.energy.constant * self.shared.fixed.scale + self.bound + self.gap
+        constant, scale = Fraction(self.problem.energy.constant), Fraction(self.shared.fixed.scale)
+        return constant * scale + self.bound + self.gap
 
     def open(self, crew: Crew) -> list[int]:
         """Capacities, walls, unaries, and flows of an earlier result; which groups are to be solved: all."""
@@ -314,10 +318,11 @@ class _Run:
         amount = np.clip(np.rint(earlier.flow * (self.shared.fixed.scale / earlier.scale)), -(2.0**50), 2.0**50)
         self.shared.flow.impose(earlier.first, earlier.second, amount.astype(np.int64), self.labels.size)
 
-    def bracket(self, crew: Crew, groups: Iterable[int]) -> float:
-        """The fraction of sites that are proved whatever the other groups do."""
-        proved: int = sum(self._ask(crew, _Block.bracket, groups).values())
-        return proved / self.labels.size
+    def bracket(self, crew: Crew, blocks: Iterable[int]) -> Labels:
+        """The sites that are decided for good, before any blocks are merged: labels of no later round differ there."""
+        decided = np.zeros(self.labels.shape, dtype=np.bool_)
+        self._put(decided, self._ask(crew, _Block.bracket, blocks))
+        return decided
 
     def solve(self, crew: Crew, groups: Iterable[int], task: _Task = _Block.solve) -> None:
         for bounds in self._ask(crew, task, groups).values():
@@ -328,10 +333,14 @@ class _Run:
 
     def _look(self, crew: Crew, task: _Task, blocks: Iterable[int]) -> None:
         """Fetch the labels of some blocks."""
-        for k, labels in self._ask(crew, task, blocks).items():
-            where = self.problem.partition.blocks[k].where
-            self.labels[where] = labels.reshape(self.labels[where].shape)
+        self._put(self.labels, self._ask(crew, task, blocks))
         self._relabelled.clear()
+
+    def _put(self, whole: Labels, parts: dict[int, Labels]) -> None:
+        """Write the parts of some blocks to their places."""
+        for k, part in parts.items():
+            where = self.problem.partition.blocks[k].where
+            whole[where] = part.reshape(whole[where].shape)
 
     def certified(self, crew: Crew) -> bool:
         """Look at the seams of what was solved; whether the labels are the minimum now."""
@@ -350,7 +359,7 @@ class _Run:
         """Move flow over the seams, or take some away; which groups are to be solved."""
         flow = self.shared.flow
         if push:
-            if self.bound >= self._best[0]:  # which the pushes may lower
+            if self._best[0] is None or self.bound >= self._best[0]:  # which the pushes may lower
                 self._best = self.bound, self._proof(flow.pushed())
             flow.push()
             return flow.changed()
@@ -398,8 +407,8 @@ class _Run:
         return first, second, flow
 
     def _proof(self, flows: _Flows) -> Certificate | None:
-        """What proves the bound of this round; None where its numbers exceed 63 bits."""
-        if max(map(abs, self._bounds)) >= 1 << 63:
+        """What proves the bound of this round; None where its numbers are too large for one."""
+        if max(map(abs, self._bounds)) >= MOST_BOUND:
             return None
         partition, fixed = self.problem.partition, self.shared.fixed
         first, second, flow = flows
@@ -410,29 +419,32 @@ class _Run:
             first=first,
             second=second,
             flow=flow,
-            bounds=np.array(self._bounds, dtype=np.int64),
+            bounds=integers(self._bounds),
             rounding_error=fixed.error,
         )
 
-    def step(self, crew: Crew, number: int, proved: float | None, stopped: str | None, seconds: float) -> Step:
+    def step(self, crew: Crew, number: int, decided: Labels | None, stopped: str | None, seconds: float) -> Step:
         """What is known now; with labels, and what proves the bound, where this is the end."""
-        shared, constant = self.shared, self.problem.energy.constant
-        energy = self.bound + self.gap
+        shared, scale = self.shared, Fraction(self.shared.fixed.scale)
         if stopped is not None:
             self._look(crew, _Block.labels, sorted(self._relabelled))
-        now_best = self.bound >= self._best[0]
-        best = self.bound if now_best else self._best[0]
+        before = self._best[0]
+        now_best = before is None or self.bound >= before
+        best = self.bound if before is None or now_best else before
         certificate = None
         if stopped is not None:
             certificate = self._proof(self._all_flows(crew)) if now_best else self._best[1]
         return Step(
             round=number,
-            energy=constant + energy / shared.fixed.scale,
+            energy=nearest(self.energy / scale),
             labels=self.labels.copy() if stopped is not None else None,
             disagreeing=sum(self._apart),
             seconds=seconds,
-            lower_bound=constant + best / shared.fixed.scale,
-            proved=1.0 if self._certified else proved,
+            lower_bound=rounded_down(
+                Fraction(self.problem.energy.constant) + best / scale - Fraction(shared.fixed.error)
+            ),
+            proved=1.0 if self._certified else None if decided is None else float(decided.mean()),
+            decided=None if stopped is None else decided,
             exact=self._certified,
             rounding_error=shared.fixed.error,
             stopped=stopped,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from threading import RLock
 
@@ -117,6 +118,11 @@ class MaxFlowMinimizer:
     def value(self) -> float:
         with self._turn():
             return self._opened().value()
+
+    def minimum(self) -> Fraction:
+        """The same, of the integer energy and not rounded to a float."""
+        with self._turn():
+            return Fraction(self._opened().minimum()) / Fraction(self._fixed.scale)
 
     def crossings(self, axis: int, at: int) -> Crossings:
         with self._turn():

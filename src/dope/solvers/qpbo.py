@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -27,6 +28,7 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import GridPairs, Pairs
 from dope.protocols import Answer, Minimizer, Problem
+from dope.rounding import rounded_down
 from dope.solvers.max_flow import MaxFlow
 from dope.solvers.roof import Roof, doubled_problem
 from dope.solvers.settings import require_count
@@ -105,7 +107,7 @@ class _Known:
 
     sites: Labels
     labels: Labels
-    bound: float
+    bound: Fraction
 
     def add(self, sites: Labels, labels: Labels) -> npt.NDArray[np.int64]:
         """Take over labels where nothing is proved yet; where that was."""
@@ -140,15 +142,15 @@ class QpboMinimizer:
         exact = bool(proved.all()) or (roof.rounding_error == 0.0 and self._value(prices, labels) <= known.bound)
         return Answer(
             labels.reshape(unary.shape),
-            known.bound,
+            rounded_down(known.bound),
             proved=(proved | exact).reshape(unary.shape),
             exact=exact,
             rounding_error=roof.rounding_error,
         )
 
-    def _value(self, prices: Values, labels: Labels) -> float:
+    def _value(self, prices: Values, labels: Labels) -> Fraction:
         shape = self._pairs.shape
-        return Energy(prices.reshape(shape), self._pairs)(labels.reshape(shape))
+        return Energy(prices.reshape(shape), self._pairs).exactly(labels.reshape(shape))
 
     def _completed(self, prices: Values, known: _Known, start: Labels | None) -> Labels:
         """Labels for all sites: the proved ones, and for the others those of a local minimum."""
@@ -200,7 +202,7 @@ class QpboMinimizer:
         pairs = _scaled(self._pairs, self._louder)
         return Roof(Energy(np.zeros(pairs.shape), pairs)) if math.isfinite(pairs.strength) else None
 
-    def _probe(self, known: _Known, least: float) -> None:
+    def _probe(self, known: _Known, least: Fraction) -> None:
         """Force sites to 0 and to 1, one after the other, while that proves something; some labels cost `least`."""
         self._force_known(known)
         for _ in range(self._settings.rounds):
@@ -212,14 +214,14 @@ class QpboMinimizer:
                 break
         known.bound = max(known.bound, self._roof.bound())
 
-    def _probe_site(self, site: int, known: _Known, least: float) -> None:
+    def _probe_site(self, site: int, known: _Known, least: Fraction) -> None:
         roof, place = self._roof, np.array([site])
         trials = []
         for label in (False, True):
             roof.force(place, np.array([label]))
             trials.append(_Known(*roof.labels(), roof.bound()))
         known.bound = max(known.bound, min(trial.bound for trial in trials))
-        new = known.add(*_proved_by_both(trials[0], trials[1], least, 2.0 * roof.rounding_error))
+        new = known.add(*_proved_by_both(trials[0], trials[1], least, 2 * Fraction(roof.rounding_error)))
         roof.force(new, known.labels[new], release=place)
 
     def _improved(self, prices: Values, known: _Known, labels: Labels) -> Labels:
@@ -238,7 +240,7 @@ class QpboMinimizer:
         self._roof.force(sites, known.labels[sites])
 
 
-def _proved_by_both(zero: _Known, one: _Known, least: float, margin: float) -> tuple[Labels, Labels]:
+def _proved_by_both(zero: _Known, one: _Known, least: Fraction, margin: Fraction) -> tuple[Labels, Labels]:
     """What is known of a site's two labels together: the sites, and their labels."""
     for this, other in ((zero, one), (one, zero)):
         # Nothing under the other label is better than these labels, or than some that have been found.

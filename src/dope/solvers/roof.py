@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from dope.energy import Energy
 from dope.pairs import GridPairs, Pairs, ends, sorted_graph
 from dope.partition import Block, Partition
 from dope.protocols import Problem
+from dope.rounding import rounded_down
 from dope.solvers.max_flow import MaxFlow
+from dope.sums import exact_sum
 
 Values = npt.NDArray[np.float64]
 
@@ -53,7 +56,7 @@ def doubled_problem(problem: Problem) -> Problem:
     energy, partition = problem.energy, problem.partition
     pairs = doubled(energy.pairs)
     prices = energy.unary.astype(np.float64)
-    constant = math.fsum([2 * energy.constant, float(prices.sum()), -_between_layers(pairs)])
+    constant = 2 * Fraction(energy.constant) + exact_sum(prices) - _between_layers(pairs)
     if partition.cuts is not None:
         blocks = Partition.at(pairs.shape, ((), *partition.cuts))
     else:
@@ -68,7 +71,8 @@ def doubled_problem(problem: Problem) -> Problem:
         )
     return replace(
         problem,
-        energy=Energy(np.stack([prices, -prices]).reshape(pairs.shape), pairs, constant),
+        # F is for bounds: what its constant cannot hold is left to them.
+        energy=Energy(np.stack([prices, -prices]).reshape(pairs.shape), pairs, rounded_down(constant)),
         partition=blocks,
         solver=MaxFlow(),
         start=None,
@@ -133,7 +137,7 @@ class Roof:
         self._repulsion = _between_layers(pairs)
         self._prices = self._given = np.zeros(energy.unary.size)
         self._forced = np.zeros(energy.unary.size, dtype=np.int8)  # +1 to label 1, -1 to label 0
-        self._total = 0.0
+        self._total = Fraction(0)
 
     @property
     def scale(self) -> float:
@@ -150,7 +154,7 @@ class Roof:
         self._prices = prices
         self._given = np.clip(prices, -self.force_price, self.force_price)
         self._forced = self._of_their_own(prices)
-        self._total = math.fsum(prices)
+        self._total = exact_sum(prices)
         self._flow.minimize(self._mirrored(self._given))
 
     def force(self, sites: Sites, labels: Labels, *, release: Sites | None = None) -> None:
@@ -167,12 +171,13 @@ class Roof:
         one, other = self._flow.labels().reshape(2, -1)
         return one | other, one
 
-    def bound(self) -> float:
+    def bound(self) -> Fraction:
         """The roof dual: no labels that agree with the forced ones have less energy, the constant excluded."""
-        forced = self._forced != 0
+        ones, zeros = self._forced > 0, self._forced < 0
         # In the flow a forced site adds -force, in F it adds u with label 1 and -u with label 0.
-        beyond = float((self.force_price + self._forced[forced] * self._prices[forced]).sum())
-        return math.fsum([self._flow.value(), beyond, self._total, -self._repulsion]) / 2
+        beyond = Fraction(self.force_price) * int(np.count_nonzero(ones | zeros))
+        beyond += exact_sum(self._prices, ones) - exact_sum(self._prices, zeros)
+        return (self._flow.minimum() + beyond + self._total - self._repulsion) / 2
 
     def _of_their_own(self, prices: Values) -> npt.NDArray[np.int8]:
         return np.where(np.abs(prices) >= self.force_price, -np.sign(prices), 0).astype(np.int8)
@@ -181,8 +186,8 @@ class Roof:
         return np.stack([prices, -prices]).reshape(self._shape)
 
 
-def _between_layers(pairs: Pairs) -> float:
+def _between_layers(pairs: Pairs) -> Fraction:
     """2 R: what all pairs between y and y' weigh together."""
     layer = np.zeros(pairs.shape, dtype=np.bool_)
     layer.reshape(2, -1)[1] = True
-    return pairs.roughness(layer)
+    return pairs.exact_roughness(layer)

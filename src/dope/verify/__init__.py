@@ -7,13 +7,14 @@ of every block. What is confirmed is, in the letters of `certificate`,
     2. bounds_k = min over block k of [ sum_i (u_i + sum_j f_ij) y_i + pairs inside k ], in whole units of 1 / scale;
     3. what counting the costs in units can have added to the bound is no more than the rounding error admitted.
 
-The bound of the verdict is the one that was found on the way, not the one that was claimed.
+The bound of the verdict is the one that was found on the way, less all that rounding changed, and not the one that was
+claimed: no number of a certificate is trusted. Sums are fractions (`units`), and become floats at the end.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +23,14 @@ from dope.arrays import Labels, as_labels
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
+from dope.rounding import nearest, rounded_down
 from dope.verify.blocks import Block, all_pairs, blocks_of
 from dope.verify.flows import Flows
 from dope.verify.minimum import block_minimum
-from dope.verify.units import FaultError, Unit, exact_sum
+from dope.verify.units import FaultError, Unit, real_sum
+
+# What rounding may cost of all that labels decide about, for labels to be called exact in spite of it.
+NEGLIGIBLE = Fraction(1, 1 << 20)
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,9 @@ class Verdict:
     reason : why, or why not.
     energy : the energy of the labels, recomputed; constant included.
     lower_bound : no labels have less energy than this, constant included; None where nothing was proved.
-    exact : whether the labels have the least energy there is, as far as the certificate's units tell: in units their
-        energy equals the bound or, where costs had to be rounded, is above it by one for each of those at most.
+    exact : whether the labels were shown to have the least energy there is: it equals the bound. Where costs are not
+        whole in the certificate's units, it may be above by two units for each of those, if that is less than a
+        millionth of all that labels decide about, sum_i min(|u_i|, w_i) with w_i the weight of the pairs of site i.
     """
 
     valid: bool
@@ -100,31 +106,49 @@ def verify(energy: Energy, labels: npt.ArrayLike, certificate: Certificate) -> V
     cost = _energy(energy, y)
     doubted = replace(certificate)  # checked again: its arrays may have changed since it was made
     try:
-        return _confirmed(energy, y, cost, doubted)
+        return _confirmed(energy, cost, doubted)
     except FaultError as fault:
-        return Verdict(valid=False, reason=str(fault), energy=cost)
+        return Verdict(valid=False, reason=str(fault), energy=nearest(cost))
 
 
-def _confirmed(energy: Energy, y: Labels, cost: float, certificate: Certificate) -> Verdict:
+def _confirmed(energy: Energy, cost: Fraction, certificate: Certificate) -> Verdict:
     """The verdict on a certificate without fault; a fault is raised."""
     unit = Unit(certificate.scale)
     blocks = blocks_of(energy.pairs, certificate)
     flows = Flows.of(certificate, blocks, unit)
     unary = energy.unary.reshape(-1)
-    found, lost = 0, [flows.lost]
+    found, lost = 0, flows.lost
     for k, claimed in enumerate(certificate.bounds.tolist()):
         block = blocks.block(k)
         minimum, changes = _block_minimum(unary[block.sites], block, flows.into(block, k), unit)
         _check_bound(k, claimed, minimum, rounded=int(np.count_nonzero(changes)))
         found += minimum
-        lost.append(float(changes.sum()))
-    _check_rounding(certificate, found, math.fsum(lost))
-    total, rounded = _energy_in_units(energy, y, unit)
-    exact = total - found <= rounded
-    # A bound above the labels' energy would be the last bits of two float sums.
-    lower_bound = min(cost, energy.constant + (found / unit.scale - math.fsum(lost)))
-    what = "and these labels have it" if exact else "but these labels have more"
-    return Verdict(True, f"no labels have an energy below {lower_bound:.12g}, {what}", cost, lower_bound, exact)
+        lost += real_sum(changes)
+    proved = Fraction(found) / Fraction(unit.scale) - lost
+    _check_claim(certificate, proved)
+    gap = cost - Fraction(energy.constant) - proved
+    exact = gap <= 0 or gap <= _negligible(energy, unit)
+    lower_bound = min(nearest(cost), rounded_down(Fraction(energy.constant) + proved))
+    what = "and these labels have it" if exact else f"but these labels have {nearest(gap):.6g} more"
+    return Verdict(
+        True, f"no labels have an energy below {lower_bound:.12g}, {what}", nearest(cost), lower_bound, exact
+    )
+
+
+def _negligible(energy: Energy, unit: Unit) -> Fraction:
+    """By how much a minimum in units may exceed a bound: by two units for every cost that is not whole in them.
+
+    That is nothing where all costs are whole. It is nothing, too, where it is more than a millionth of all that labels
+    decide about: a unit so coarse makes a minimum of anything.
+    """
+    unary = np.abs(energy.unary.reshape(-1).astype(np.float64))
+    rounded, reach = int(np.count_nonzero(unit.unary(unary)[1])), np.zeros(len(unary))
+    for some in all_pairs(energy.pairs):
+        rounded += int(np.count_nonzero(unit.weights(some.weights)[1]))
+        reach += np.bincount(some.first, some.weights, len(reach)) + np.bincount(some.second, some.weights, len(reach))
+    slack = Fraction(2 * rounded) / Fraction(unit.scale)
+    at_stake = Fraction(float(np.minimum(unary, reach).sum()))
+    return slack if slack <= NEGLIGIBLE * at_stake else Fraction(0)
 
 
 def _block_minimum(
@@ -147,36 +171,27 @@ def _check_bound(k: int, claimed: int, minimum: int, *, rounded: int) -> None:
         raise FaultError(f"the bound of block {k} is {claimed} units, below its minimum, {minimum}; expected just that")
 
 
-def _check_rounding(certificate: Certificate, found: int, lost: float) -> None:
-    needed = (sum(certificate.bounds.tolist()) - found) / certificate.scale + lost
-    if not needed <= certificate.rounding_error:
+def _check_claim(certificate: Certificate, proved: Fraction) -> None:
+    if certificate.claim > proved:
+        claimed, needed = Fraction(sum(certificate.bounds.tolist())) / Fraction(certificate.scale), proved
         raise FaultError(
             f"the rounding error is given as {certificate.rounding_error:g}, but counting the costs in these units can "
-            f"put the bound off by {needed:g}"
+            f"put the bound off by {nearest(claimed - needed):g}"
         )
 
 
-def _energy(energy: Energy, y: Labels) -> float:
-    """The energy of the labels in float64; an energy that no certificate can be about is refused."""
-    parts = [energy.constant, float(energy.unary.reshape(-1)[y].sum(dtype=np.float64))]
+def _energy(energy: Energy, y: Labels) -> Fraction:
+    """The energy of the labels; an energy that no certificate can be about is refused."""
+    if not np.all(np.isfinite(energy.unary)):
+        raise InputError("the unary is beyond float64; expected finite costs.")
+    total = Fraction(energy.constant) + real_sum(energy.unary.reshape(-1)[y].astype(np.float64))
     for some in all_pairs(energy.pairs):
         if not np.all(some.weights >= 0.0):
             raise InputError(
                 f"a pair weight is as low as {some.weights.min():g}; a certificate needs weights of 0 or more, as "
                 f"flows prove nothing about others."
             )
-        parts.append(float(some.weights[y[some.first] != y[some.second]].sum()))
-    if not (np.all(np.isfinite(parts)) and np.all(np.isfinite(energy.unary))):
-        raise InputError("the unary or the energy of the labels is beyond float64; expected finite costs.")
-    return math.fsum(parts)
-
-
-def _energy_in_units(energy: Energy, y: Labels, unit: Unit) -> tuple[int, int]:
-    """The energy of the labels, constant excluded, and how many costs of the energy are not whole in units."""
-    prices, changes = unit.unary(energy.unary.reshape(-1))
-    total, rounded = exact_sum(prices[y]), int(np.count_nonzero(changes))
-    for some in all_pairs(energy.pairs):
-        weights, changes = unit.weights(some.weights)
-        total += exact_sum(weights[y[some.first] != y[some.second]])
-        rounded += int(np.count_nonzero(changes))
-    return total, rounded
+        if not np.all(np.isfinite(some.weights)):
+            raise InputError("a pair weight is beyond float64; expected finite costs.")
+        total += real_sum(some.weights[y[some.first] != y[some.second]])
+    return total

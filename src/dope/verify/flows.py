@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from dope.arrays import Sites
 from dope.certificate import Certificate
 from dope.verify.blocks import Block, Blocks, pair_keys
-from dope.verify.units import FaultError, Reals, Unit, Units
+from dope.verify.units import FaultError, Reals, Unit, Units, real_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class Flows:
     sites: Sites
     amounts: Units
     starts: Sites
-    lost: float
+    lost: Fraction
 
     @classmethod
     def of(cls, certificate: Certificate, blocks: Blocks, unit: Unit) -> Flows:
@@ -60,7 +61,7 @@ def _check_ends(first: Sites, second: Sites, blocks: Blocks) -> None:
         raise FaultError(f"a flow is given over {_pair(first, second, again)} more than once")
 
 
-def _check_amounts(certificate: Certificate, weights: Reals, unit: Unit) -> float:
+def _check_amounts(certificate: Certificate, weights: Reals, unit: Unit) -> Fraction:
     """Refuse flows beyond the weights, and add up how far rounding has put the others beyond them.
 
     Another exp than ours may have rounded a weight the other way: a unit more is let pass, and counted as lost.
@@ -79,7 +80,7 @@ def _check_amounts(certificate: Certificate, weights: Reals, unit: Unit) -> floa
             f"{allowed[bad]} allows"
         )
     with np.errstate(over="ignore"):
-        return float(np.maximum(np.abs(flow) / unit.scale - weights, 0.0).sum())
+        return real_sum(np.maximum(np.abs(flow) / unit.scale - weights, 0.0))
 
 
 def _pair(first: Sites, second: Sites, which: npt.NDArray[np.bool_]) -> str:

@@ -1,9 +1,10 @@
-"""Costs in whole units of 1 / scale, and sums of them that nothing is lost from."""
+"""Costs in whole units of 1 / scale, and sums from which nothing is lost."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,8 @@ class Unit:
                     f"the scale is {self.scale:g}, at which {name} is more than {float(most):.4g} units; expected a "
                     f"coarser one"
                 )
-            # Not |costs x scale - units|: a product too small for a float is 0, and would seem whole.
+            # Not |costs x scale - units|: a product too small for a float is 0, and would seem whole. The difference is
+            # no more than half a unit and a multiple of the last bit of either, so that no bit of it is lost.
             return units, np.abs(costs - units / self.scale)
 
     def check_site_sums(self, sites: npt.NDArray[np.int64], units: Units) -> None:
@@ -62,6 +64,23 @@ class Unit:
                 f"the scale is {self.scale:g}, at which the costs of a site add up to {most:.4g} units; expected a "
                 f"coarser one"
             )
+
+
+def real_sum(values: Reals) -> Fraction:
+    """The sum of finite floats: of those with the same exponent, the sum of their mantissas.
+
+    >>> real_sum(np.array([1e30, 0.5, -1e30]))
+    Fraction(1, 2)
+    """
+    fraction, exponent = np.frexp(values.reshape(-1))
+    order = np.argsort(exponent, kind="stable")
+    mantissa, exponent = (fraction[order] * 2.0**53).astype(np.int64), exponent[order]
+    powers, starts = np.unique(exponent, return_index=True)
+    if not len(powers):
+        return Fraction(0)
+    high, low = np.add.reduceat(mantissa >> 26, starts), np.add.reduceat(mantissa & (1 << 26) - 1, starts)
+    terms = zip(powers.tolist(), high.tolist(), low.tolist(), strict=True)
+    return sum((Fraction(2) ** (power - 53) * ((above << 26) + below) for power, above, below in terms), Fraction(0))
 
 
 def exact_sum(values: Reals | Units) -> int:

@@ -1,0 +1,110 @@
+"""Nothing that a result says is false: energies, bounds, `proved`, `exact` and verdicts in exact rational arithmetic.
+
+`make soak` looks at a hundred thousand problems; every run of the tests at the first of them.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dope
+from dope.certificate import Certificate, integers
+from dope.rounding import nearest
+from dope.verify import NEGLIGIBLE
+from exact_oracle import Truth
+from mixed_problems import random_case
+
+QUICK, SOAK = 1500, 100_000
+NONE = np.zeros(0, dtype=np.int64)
+
+
+def examine(seed):
+    """What a random problem came to, after all of its claims were looked at."""
+    case = random_case(seed)
+    try:
+        result = case.run()
+    except dope.DopeError as error:
+        return f"refused: {str(error)[:40]}"
+    energy, labels = case.energy, result.labels
+    truth = Truth.of(energy)
+    # The core's exp and NumPy's may differ in the last bit.
+    slack = truth.size / (1 << 50) if getattr(energy.pairs, "features", None) is not None else Fraction(0)
+    cost, error = truth(labels), Fraction(result.rounding_error)
+    assert abs(Fraction(result.energy) - cost) <= slack or result.energy == nearest(cost)
+    for bound in [result.lower_bound, *(step.lower_bound for step in result.trace)]:
+        assert bound is None or Fraction(bound) <= truth.least + slack
+    assert result.lower_bound is None or result.lower_bound <= result.energy
+    if result.exact:
+        assert cost <= truth.least + error + slack and result.proved == 1.0
+    if result.proved is not None:
+        assert result.proved * labels.size <= truth.best_agreement(labels, error + slack) + 1e-9
+    if result.certificate is not None:
+        examine_certificate(energy, truth, result, slack)
+    if energy.submodular:
+        rng = np.random.default_rng(seed)
+        for _ in range(3):
+            examine_forgery(energy, truth, forged(rng, energy, result.certificate), rng.random(labels.shape) < 0.5)
+    return "exact" if result.exact else "bounded" if result.lower_bound is not None else "no bound"
+
+
+def examine_certificate(energy, truth, result, slack):
+    verdict = dope.verify(energy, result.labels, result.certificate)
+    assert verdict.valid, verdict.reason
+    assert Fraction(verdict.lower_bound) <= truth.least and verdict.lower_bound <= verdict.energy
+    assert verdict.energy == nearest(truth(result.labels))
+    if result.exact and not result.rounding_error and not slack:
+        assert verdict.exact
+    examine_forgery(energy, truth, result.certificate, result.labels)
+    examine_forgery(energy, truth, result.certificate, ~result.labels)
+
+
+def examine_forgery(energy, truth, certificate, labels):
+    """Whatever a certificate says: a bound is one, and what is called exact is a minimum."""
+    verdict = dope.verify(energy, labels, certificate)
+    if verdict.valid:
+        assert Fraction(verdict.lower_bound) <= truth.least
+        assert certificate.claim + Fraction(energy.constant) <= truth.least
+    if verdict.exact:
+        assert truth(labels) - truth.least <= NEGLIGIBLE * truth.at_stake * Fraction(101, 100)
+
+
+def forged(rng, energy, certificate):
+    """A certificate with other numbers, or one that was made up."""
+    if certificate is None or rng.random() < 0.5:
+        graph = isinstance(energy.pairs, dope.pairs.GraphPairs)
+        certificate = Certificate(
+            scale=1.0,
+            cuts=None if graph else ((),) * energy.unary.ndim,
+            members=np.zeros(energy.unary.size, dtype=np.int32) if graph else None,
+            first=NONE,
+            second=NONE,
+            flow=NONE,
+            bounds=np.zeros(1, dtype=np.int64),
+        )
+    bounds = [int(b) + int(rng.integers(-3, 4)) * 2 ** int(rng.integers(0, 60)) for b in certificate.bounds.tolist()]
+    changes = {
+        "scale": float(2.0 ** rng.integers(-60, 60)),
+        "rounding_error": float(10.0 ** rng.integers(-12, 20)),
+        "bounds": integers(bounds),
+        "flow": certificate.flow + rng.integers(-2, 3, len(certificate.flow)),
+    }
+    return replace(certificate, **{name: value for name, value in changes.items() if rng.random() < 0.6})
+
+
+def test_nothing_false_is_said_of_random_problems():
+    outcomes = Counter(examine(seed) for seed in range(QUICK))
+    refused = sum(number for outcome, number in outcomes.items() if outcome.startswith("refused"))
+    assert outcomes["exact"] > QUICK // 5 and outcomes["bounded"] > QUICK // 20 and refused < QUICK // 2, outcomes
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(10))
+def test_nothing_false_is_said_of_very_many_random_problems(part):
+    for seed in range(part * SOAK // 10, (part + 1) * SOAK // 10):
+        try:
+            examine(seed)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}") from error
