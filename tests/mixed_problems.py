@@ -67,9 +67,7 @@ def random_energy(rng, *, signed):
     if rng.random() < 0.35:
         pairs = [(i, j) for j in range(number) for i in range(j) if rng.random() < 0.5]
         edges = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        return replace(
-            dope.Energy.graph(unary.ravel(), edges, costs(rng, len(edges), least=least)), constant=constant
-        )
+        return replace(dope.Energy.graph(unary.ravel(), edges, costs(rng, len(edges), least=least)), constant=constant)
     kernel: Any = 3 if rng.random() < 0.7 or len(shape) > 2 else 5
     offsets = len(dope.pairs.half_offsets(kernel, len(shape)))
     lam = float(abs(costs(rng, 1)[0])) if rng.random() < 0.5 else 0.4

@@ -147,7 +147,7 @@ def test_watch_can_cancel_and_keeps_the_best():
 
 
 def test_stalls_are_told():
-    result = dope.minimize(noisy_disc(), blocks=9, method=Admm(eps=0.0, patience=3, rounds=500, sweeps=0))
+    result = dope.minimize(noisy_disc(), blocks=9, method=Admm(eps=0.0, patience=3, rounds=500, sweeps=0, bound=0))
     assert result.stopped == "stalled"
     best = min(step.energy for step in result.trace)
     first = min(step.round for step in result.trace if step.energy == best)

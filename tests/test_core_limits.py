@@ -3,11 +3,13 @@ the same integers, whatever the width and the order of the axes."""
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dope import _core
+from dope.rounding import rounded_down
 from flows import (
     SCALE,
     STORES,
@@ -105,12 +107,13 @@ def test_the_greatest_capacity_works_and_one_more_is_refused(name, bits):
     for at_p, at_q in itertools.product([-1e300, -most, -1.0, 0.0, 1.0, most, 1e300], repeat=2):
         unary[p], unary[q] = at_p, at_q
         flow.minimize(unary)
-        expected = min(0.0, at_p + at_q, at_p + most, at_q + most)
-        assert flow.value() == expected
+        exact_p, exact_q = int(at_p), int(at_q)
+        expected = min(0, exact_p + exact_q, exact_p + most, exact_q + most)
+        assert flow.minimum() == expected and flow.value() == rounded_down(Fraction(expected))
         labels, all_labels = flow.labels(), flow.labels(largest=True)
         for found in (labels, all_labels):
-            energy = (at_p if found[p] else 0.0) + (at_q if found[q] else 0.0) + most * (found[p] != found[q])
-            assert energy == expected
+            energy = (exact_p if found[p] else 0) + (exact_q if found[q] else 0)
+            assert energy + most * bool(found[p] != found[q]) == expected
     flow.check()
 
     shape, weights, p, offset = one_strong_pair(name, most + 1.0)

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import dope
 from dope import Admm, Energy, Exact, Icm, InputError, MaxFlow, Partition, Serial, Threads
+from dope.rounding import rounded_down
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, partitions, rng_of
 
@@ -68,7 +70,12 @@ def require_minimum(result, energy, bits=None):
     assert result.proved == 1.0
     assert result.rounding_error == whole.rounding_error
     assert result.energy == energy(whole.labels)
-    assert result.lower_bound == result.energy - result.rounding_error
+    assert (
+        rounded_down(energy.exactly(result.labels) - Fraction(result.rounding_error))
+        <= result.lower_bound
+        <= result.energy
+    )
+    assert result.rounding_error or result.gap == 0.0
     assert result.trace[-1].exact and result.trace[-1].disagreeing == 0
 
 

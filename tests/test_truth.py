@@ -17,7 +17,7 @@ from dope.verify import NEGLIGIBLE
 from exact_oracle import Truth
 from mixed_problems import random_case
 
-QUICK, SOAK = 1500, 100_000
+QUICK, SOAK = 400, 100_000
 NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -92,6 +92,29 @@ def forged(rng, energy, certificate):
         "flow": certificate.flow + rng.integers(-2, 3, len(certificate.flow)),
     }
     return replace(certificate, **{name: value for name, value in changes.items() if rng.random() < 0.6})
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-5])
+def test_one_site_of_a_billion_does_not_swallow_the_gap(tolerance):
+    """A stroke among weak unaries: the bound of a run that stops early is below the minimum by what it says."""
+    unary = np.random.default_rng(0).normal(0, 0.1, (64, 64))
+    unary[10, 10] = -1e9
+    energy = dope.Energy.grid(unary, lam=0.4)
+    method = dope.Exact(rounds=0, tolerance=tolerance)
+    early = dope.minimize(energy, blocks=16, method=method, watch=lambda step: step.round == 1)
+    least = energy.exactly(dope.minimize(energy).labels)
+    assert not early.exact and early.lower_bound < early.energy
+    assert early.lower_bound <= least <= Fraction(early.energy)
+    assert early.gap >= float(energy.exactly(early.labels) - least) > 1.0
+
+
+def test_proved_speaks_of_the_labels_that_are_returned():
+    unary = np.array([[-1, -5, -6, 2], [6, 2, -5, 2]])
+    energy = dope.Energy.grid(unary, lam=1)
+    result = dope.minimize(energy, blocks=4, overlap=0.3)
+    truth = Truth.of(energy)
+    assert result.proved is None or result.proved * 8 <= truth.best_agreement(result.labels, Fraction(0))
+    assert truth.least <= Fraction(result.energy)
 
 
 def test_nothing_false_is_said_of_random_problems():

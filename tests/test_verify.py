@@ -530,13 +530,56 @@ def test_bounds_may_be_above_by_a_unit_for_every_rounded_cost():
         assert not valid or verdict == verify(energy, np.zeros((4, 6)), certificate)
 
 
-def test_labels_are_exact_within_a_unit_for_every_rounded_cost():
-    """One of the three costs is rounded: labels one unit above the bound cannot be told from a minimum, two can."""
+def test_units_so_coarse_that_they_could_make_a_minimum_of_anything_make_none():
     energy = Energy.grid([-1.0, 1.0], lam=0.4)
     whole = Certificate(1.0, ((),), None, NONE, NONE, NONE, np.array([-1]), rounding_error=1.0)
     verdicts = [verify(energy, labels, whole) for labels in ([1, 0], [0, 0], [0, 1])]
-    assert all(verdict.lower_bound == -1.4 for verdict in verdicts)
-    assert [verdict.exact for verdict in verdicts] == [True, True, False]
+    assert all(verdict.lower_bound == pytest.approx(-1.4) and not verdict.exact for verdict in verdicts)
+
+
+def test_units_so_fine_that_rounding_decides_nothing_tell_a_minimum():
+    energy = Energy.grid([-1.1, 1.1], lam=0.4)
+    bound = round(-0.7 * 2**40)
+    whole = Certificate(2.0**40, ((),), None, NONE, NONE, NONE, np.array([bound]), rounding_error=3 / 2**40)
+    verdicts = [verify(energy, labels, whole) for labels in ([1, 0], [0, 0], [1, 1], [0, 1])]
+    assert [verdict.exact for verdict in verdicts] == [True, False, False, False]
+
+
+def test_a_coarse_scale_and_no_flows_prove_nothing_of_labels_that_differ():
+    energy = Energy.grid(np.zeros((1, 2)), lam=3)
+    forged = Certificate(2.0**-14, ((), ()), None, NONE, NONE, NONE, np.array([0]), rounding_error=0.0)
+    assert not verify(energy, [[0, 1]], forged).exact
+
+
+def test_one_huge_weight_does_not_make_flipped_labels_exact():
+    rng = np.random.default_rng(0)
+    edges = [(i, i + 1) for i in range(19)]
+    energy = Energy.graph(rng.normal(size=20), edges, [*rng.random(18), 1e15])
+    result = dope.minimize(energy)
+    assert verify(energy, result.labels, result.certificate).valid
+    for site in range(20):
+        flipped = altered(result.labels, site, ~result.labels[site])
+        assert not verify(energy, flipped, result.certificate).exact
+
+
+def test_certificates_of_unaries_far_beyond_their_pairs_are_confirmed():
+    """Some of the bounds have more than 63 bits, and are kept and read again."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        size = [1e6, 1e9, 1e15][seed % 3]
+        energy = Energy.grid(rng.normal(0, size, 20), lam=1.0, kernel=[[1]])
+        result = dope.minimize(energy, blocks=4)
+        verdict = verify(energy, result.labels, result.certificate)
+        assert result.exact and verdict.valid and verdict.exact, verdict.reason
+
+
+def test_bounds_of_any_size_are_kept_and_read_again(tmp_path):
+    energy = Energy.grid(np.array([-1e20, 0.3, 0.2, -5.0]), lam=0.7)
+    certificate = dope.minimize(energy, blocks=2).certificate
+    assert max(abs(bound) for bound in certificate.bounds.tolist()) > 1 << 63
+    certificate.save(tmp_path / "proof.npz")
+    again = Certificate.load(tmp_path / "proof.npz")
+    assert again.bounds.tolist() == certificate.bounds.tolist() and again.claim == certificate.claim
 
 
 def test_flows_a_unit_beyond_a_rounded_weight_pass_and_are_paid_for():
@@ -691,7 +734,7 @@ BROKEN = {
     "a name missing": (lambda p: p.pop("flow"), "it holds"),
     "a name too many": (lambda p: p.update(more=NONE), "it holds"),
     "both kinds": (lambda p: p.update(members=NONE), "it holds"),
-    "another version": (lambda p: p.update(version=np.array(2)), "version is 2"),
+    "another version": (lambda p: p.update(version=np.array(3)), "version is 3"),
     "flows of floats": (lambda p: p.update(flow=np.ones(4)), "flow has dtype float64"),
     "flows of objects": (lambda p: p.update(flow=np.array([1, None])), "flow has dtype object"),
     "flows in big end": (lambda p: p.update(flow=p["flow"].astype(">i8")), "flow has dtype >i8"),

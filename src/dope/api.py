@@ -281,7 +281,7 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
     for step in _read(steps, watch):
         if step.stopped != "cancelled":
             trace.append(replace(step, labels=None, certificate=None, kept=None, relaxed=None, decided=None))
-        if step.labels is not None and (best is None or step.energy < best.energy or step.exact):
+        if step.labels is not None and (best is None or step.exact or _preferred(step, best)):
             best = step
         if step.lower_bound is not None and (bounded is None or step.lower_bound >= _bound(bounded)):
             bounded = step
@@ -320,6 +320,11 @@ def _read(steps: Generator[Step, None, None], watch: Callable[[Step], object] | 
                 except (Leave, StopIteration):
                     yield replace(step, stopped="cancelled")
                 return
+
+
+def _preferred(step: Step, best: Step) -> bool:
+    """Lower or, at the same height, with labels of which something is proved."""
+    return step.energy < best.energy or (step.energy == best.energy and step.proved is not None)
 
 
 def _bound(step: Step) -> float:

@@ -44,7 +44,7 @@ class Verdict:
     energy : the energy of the labels, recomputed; constant included.
     lower_bound : no labels have less energy than this, constant included; None where nothing was proved.
     exact : whether the labels were shown to have the least energy there is: it equals the bound. Where costs are not
-        whole in the certificate's units, it may be above by two units for each of those, if that is less than a
+        whole in the certificate's units, it may be above by twice what rounding changed, if that is less than a
         millionth of all that labels decide about, sum_i min(|u_i|, w_i) with w_i the weight of the pairs of site i.
     """
 
@@ -118,52 +118,72 @@ def _confirmed(energy: Energy, cost: Fraction, certificate: Certificate) -> Verd
     flows = Flows.of(certificate, blocks, unit)
     unary = energy.unary.reshape(-1)
     found, lost = 0, flows.lost
+    beyond = Fraction(0)
     for k, claimed in enumerate(certificate.bounds.tolist()):
-        block = blocks.block(k)
-        minimum, changes = _block_minimum(unary[block.sites], block, flows.into(block, k), unit)
-        _check_bound(k, claimed, minimum, rounded=int(np.count_nonzero(changes)))
-        found += minimum
-        lost += real_sum(changes)
-    proved = Fraction(found) / Fraction(unit.scale) - lost
+        counted = _block_minimum(unary, blocks.block(k), flows, k, unit)
+        _check_bound(k, claimed, counted)
+        found += counted.minimum
+        lost += counted.lost
+        beyond += counted.beyond
+    proved = Fraction(found) / Fraction(unit.scale) + beyond - lost
     _check_claim(certificate, proved)
     gap = cost - Fraction(energy.constant) - proved
-    exact = gap <= 0 or gap <= _negligible(energy, unit)
+    # A minimum in units is above the bound by no more than rounding changed, once for each of the two.
+    exact = gap <= 0 or (gap <= 2 * lost <= NEGLIGIBLE * _at_stake(energy))
     lower_bound = min(nearest(cost), rounded_down(Fraction(energy.constant) + proved))
     what = "and these labels have it" if exact else f"but these labels have {nearest(gap):.6g} more"
-    return Verdict(
-        True, f"no labels have an energy below {lower_bound:.12g}, {what}", nearest(cost), lower_bound, exact
+    reason = f"no labels have an energy below {lower_bound:.12g}, {what}"
+    return Verdict(True, reason, nearest(cost), lower_bound, exact)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The minimum of a block in units, and what came of counting in them.
+
+    Attributes
+    ----------
+    minimum : in units.
+    lost : by how much the costs that had to be rounded changed, all together, and `rounded` how many they are.
+    beyond : what is to be added for unaries that decide their site alone: these are taken as they are.
+    """
+
+    minimum: int
+    rounded: int
+    lost: Fraction
+    beyond: Fraction
+
+
+def _block_minimum(unary: npt.NDArray[np.floating], block: Block, flows: Flows, k: int, unit: Unit) -> _Counted:
+    first, second, added = block.pairs.first, block.pairs.second, flows.into(block, k)
+    weights, changed_weights = unit.weights(block.pairs.weights)
+    real = unary[block.sites].astype(np.float64)
+    own, changed = unit.unary(real)
+    unit.check_site_sums(np.concatenate([first, second]), np.tile(weights, 2))
+    reach = np.abs(added).astype(np.float64)
+    reach += np.bincount(first, weights, len(reach)) + np.bincount(second, weights, len(reach))
+    # With room for the last bit of these sums.
+    alone = np.abs(own) > reach * (1 + 2.0**-40) + 1
+    changes = np.concatenate([changed[~alone], changed_weights])
+    return _Counted(
+        minimum=block_minimum(own, added, first, second, weights),
+        rounded=int(np.count_nonzero(changes)) + int(np.count_nonzero(changed[alone])),
+        lost=real_sum(changes),
+        beyond=-real_sum(np.where(own > real * unit.scale, changed, -changed)[alone & (own < 0)]),
     )
 
 
-def _negligible(energy: Energy, unit: Unit) -> Fraction:
-    """By how much a minimum in units may exceed a bound: by two units for every cost that is not whole in them.
-
-    That is nothing where all costs are whole. It is nothing, too, where it is more than a millionth of all that labels
-    decide about: a unit so coarse makes a minimum of anything.
-    """
+def _at_stake(energy: Energy) -> Fraction:
+    """All that labels decide about: what each site could save by one label, or its pairs by the other."""
     unary = np.abs(energy.unary.reshape(-1).astype(np.float64))
-    rounded, reach = int(np.count_nonzero(unit.unary(unary)[1])), np.zeros(len(unary))
+    reach = np.zeros(len(unary))
     for some in all_pairs(energy.pairs):
-        rounded += int(np.count_nonzero(unit.weights(some.weights)[1]))
         reach += np.bincount(some.first, some.weights, len(reach)) + np.bincount(some.second, some.weights, len(reach))
-    slack = Fraction(2 * rounded) / Fraction(unit.scale)
-    at_stake = Fraction(float(np.minimum(unary, reach).sum()))
-    return slack if slack <= NEGLIGIBLE * at_stake else Fraction(0)
+    return Fraction(float(np.minimum(unary, reach).sum()))
 
 
-def _block_minimum(
-    unary: npt.NDArray[np.floating], block: Block, added: npt.NDArray[np.int64], unit: Unit
-) -> tuple[int, npt.NDArray[np.float64]]:
-    """The minimum of a block in units, and by how much counting in them changed each of its costs."""
-    first, second = block.pairs.first, block.pairs.second
-    weights, changed_weights = unit.weights(block.pairs.weights)
-    own, changed_unary = unit.unary(unary)
-    unit.check_site_sums(np.concatenate([first, second]), np.tile(weights, 2))
-    return block_minimum(own, added, first, second, weights), np.concatenate([changed_unary, changed_weights])
-
-
-def _check_bound(k: int, claimed: int, minimum: int, *, rounded: int) -> None:
+def _check_bound(k: int, claimed: int, counted: _Counted) -> None:
     """Another exp than ours may have rounded some of a block's costs the other way: a unit for each of the rounded."""
+    minimum, rounded = counted.minimum, counted.rounded
     if claimed > minimum + rounded:
         most = f", and no more than {rounded} above that for rounding" if rounded else ""
         raise FaultError(f"the bound of block {k} is {claimed} units; expected its minimum, {minimum}{most}")
