@@ -16,10 +16,10 @@ from dope.cli.exits import CANCELLED, Cancel, Watch, exit_codes
 from dope.cli.methods import METHODS, MethodName
 from dope.cli.progress import Counted, at_work
 from dope.cli.tables import bound_in_words, print_rows
+from dope.durable import replacing
 from dope.errors import InputError, MissingExtraError
 from dope.executors import Threads
 from dope.io import read_image, read_scribbles, write_image
-from dope.io.files import replacing
 from dope.io.images import Picture
 from dope.io.scribbles import Seeds
 from dope.memory import peak_bytes

@@ -18,13 +18,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, as_labels
+from dope.arrays import as_labels
+from dope.durable import check_target
 from dope.errors import InputError
 from dope.extras import require_extra
 from dope.io import images, nifti, npy, npz, ome_zarr, ome_zarr_labels, tiff, zarr_nodes
-from dope.io.content import Description, Image, Shape
-from dope.io.files import check_target
-from dope.io.label_target import Draft, LabelTarget, converting
+from dope.io.content import Description, Image, NewLabels, Shape
+from dope.io.label_target import Draft, LabelTarget, Save, converting
 from dope.io.lazy import Lazy
 
 Name = str | os.PathLike[str]
@@ -46,12 +46,12 @@ class Format:
     name: str
     load: Load
     describe: Callable[[Path], Description]
-    save: Callable[[Path, Labels, Image | None], None] | None
+    save: Save | None
     extra: str | None = None
     check_target: Callable[[Path, bool], None] = check_target
     check_shape: Callable[[Path, Shape], None] | None = None
     unpack: Callable[[Path, Path], Image] | None = None
-    draft: Callable[[Path, Shape, Image | None, Shape | None], AbstractContextManager[Draft]] | None = None
+    draft: Callable[[NewLabels], AbstractContextManager[Draft]] | None = None
 
 
 _JPEG = Format("JPEG", images.load, images.describe, None)
@@ -156,7 +156,7 @@ def save_labels(path: Name, labels: npt.ArrayLike, *, like: Image | None = None,
     values = as_labels(labels, np.shape(labels))
     target, format_ = _checked_target(path, values.shape, like, overwrite)
     if format_.save is not None:  # as `check_writable` saw to
-        format_.save(target, values, like)
+        format_.save(NewLabels(target, values.shape, like, overwrite), values)
 
 
 def open_labels(
@@ -210,11 +210,12 @@ def open_labels(
     lengths = None if chunks is None else tuple(operator.index(length) for length in chunks)
     if lengths is not None and (len(lengths) != len(sites) or min(lengths) < 1):
         raise InputError(f"{target}: chunks {lengths} for labels shaped {sites}; expected a length for each axis")
+    new = NewLabels(target, sites, like, overwrite, lengths)
     if format_.draft is not None:
-        drafting = format_.draft(target, sites, like, lengths)
+        drafting = format_.draft(new)
     else:
         assert format_.save is not None  # as `check_writable` saw to
-        drafting = converting(target, lambda hidden: npy.draft(hidden, sites), format_.save, like)
+        drafting = converting(new, lambda hidden: npy.draft(hidden, sites), format_.save)
     return LabelTarget.opened(target, sites, drafting, lambda: check_writable(target, overwrite=overwrite))
 
 
