@@ -37,6 +37,11 @@ def unpack(path: Path, target: Path) -> Image:
     return Image(opened(target), looks_colored(header.shape, header.dtype), None, _split(path)[0])
 
 
+def source(path: Path) -> Path:
+    """The file that an array is read from."""
+    return _split(path)[0]
+
+
 def names(path: Path) -> list[str]:
     """Of the arrays in a file."""
     with _archive(path) as archive:
