@@ -3,18 +3,20 @@
 import errno
 import hashlib
 import importlib
+import io
 import itertools
 import json
 import os
 import shutil
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import zarr
-from typer.testing import CliRunner
+from typer.main import get_command
 
 import dope
 from dope import cli, durable, samples
@@ -41,8 +43,23 @@ SIDE = ["--overlay", "--report", "--json", "--trace"]
 WRITTEN = ["--output", *SIDE, "--checkpoint", "--resume"]
 
 
+# Made once: that takes longer than most of the commands here.
+COMMAND = get_command(cli.app)
+
+
 def run(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with redirect_stdout(stdout), redirect_stderr(stderr), pytest.raises(SystemExit) as end:
+        COMMAND([str(argument) for argument in arguments], prog_name="dope")
+    return Done(end.value.code or 0, stdout.getvalue(), stderr.getvalue())
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it said."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
 
 
 @pytest.fixture(autouse=True)
@@ -59,19 +76,18 @@ def folder(tmp_path, monkeypatch):
 
 def digests():
     """Of all that there is, by its place; of links where they lead."""
-    return {
-        str(path): path.readlink()
-        if path.is_symlink()
-        else path.is_file() and hashlib.sha256(path.read_bytes()).digest()
-        for path in sorted(Path().rglob("*"))
-    }
+    return {str(path): path.readlink() if path.is_symlink() else digest(path) for path in Path().rglob("*")}
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else None
 
 
 def refused(*arguments, words=""):
     """In one line, with nothing changed on the disk."""
     before = digests()
     result = run(*arguments)
-    assert result.exit_code == 2, (arguments, result.output)
+    assert result.exit_code == 2, (arguments, result)
     assert digests() == before, arguments
     (line,) = result.stderr.splitlines()
     assert line.startswith("dope: ") and words in line, (arguments, line)
@@ -140,35 +156,33 @@ def containers():
 
 @pytest.mark.usefixtures("containers")
 @pytest.mark.parametrize("written", ["--output", "--report", "--json", "--trace", "--checkpoint"])
-@pytest.mark.parametrize("read", ["p.npz", "p.npz::x", "./p.npz::x", "here/p.npz::y"])
 @spelled
-def test_no_output_is_what_an_array_is_read_from(read, written, spelling):
+def test_no_output_is_what_an_array_is_read_from(written, spelling):
     mask = [] if written == "--output" else ["-o", "mask.png"]
-    for inputs in (["image.png", "--probability", read], [read, "--scribbles", "seeds.png"]):
+    for inputs in (["image.png", "--probability", "p.npz::x"], ["here/p.npz::y", "--scribbles", "seeds.png"]):
         refused("segment", *inputs, *mask, written, spelling("p.npz"), "--overwrite", words="is read")
 
 
-IN_A_STORE = {
-    "the store": "g.zarr",
-    "the array": "g.zarr/a",
-    "its metadata": "g.zarr/a/zarr.json",
-    "the group's": "g.zarr/zarr.json",
-    "a chunk": "g.zarr/a/c/0/0",
-    "a new file": "g.zarr/new.png",
-    "a new folder": "g.zarr/new",
-    "a link": "a.zarr",
-    "a file behind a link": "a.zarr/new.png",
-}
+IN_A_STORE = [
+    "g.zarr",
+    "g.zarr/a",
+    "g.zarr/a/zarr.json",
+    "g.zarr/zarr.json",
+    "g.zarr/a/c/0/0",
+    "g.zarr/new.png",
+    "g.zarr/new",
+    "a.zarr",
+    "a.zarr/new.png",
+]
 
 
 @pytest.mark.usefixtures("containers")
-@pytest.mark.parametrize("read", ["g.zarr/a", "here/g.zarr/a", "a.zarr"])
-@pytest.mark.parametrize("place", IN_A_STORE.values(), ids=IN_A_STORE.keys())
 @pytest.mark.parametrize("written", WRITTEN)
-def test_no_output_holds_an_input_or_lies_in_its_store(read, place, written):
+def test_no_output_holds_an_input_or_lies_in_its_store(written):
     mask = [] if written == "--output" else ["-o", "mask.png"]
-    refused("segment", "image.png", "--probability", read, *mask, written, place, "--overwrite")
-    refused("segment", "image.png", "--probability", read, *mask, written, f"../work/{place}", "--overwrite")
+    for place in IN_A_STORE:
+        refused("segment", "image.png", "--probability", "g.zarr/a", *mask, written, place, "--overwrite")
+        refused("segment", "image.png", "--probability", "a.zarr", *mask, written, f"../work/{place}", "--overwrite")
 
 
 @pytest.mark.usefixtures("containers")
@@ -186,7 +200,7 @@ def test_labels_are_added_to_a_store_beside_what_is_read_only():
     refused(*probability, "-o", "image.ome.zarr", "--overwrite", words="holds image.ome.zarr")
     for name in ("old", "new"):
         result = run(*probability, "-o", f"here/image.ome.zarr/labels/{name}", "--json", "r.json", "--overwrite")
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == 0, result
         assert np.asarray(load(f"image.ome.zarr/labels/{name}").pixels).all()
 
 
@@ -290,6 +304,15 @@ def meanwhile(monkeypatch):
     return during
 
 
+@pytest.fixture
+def plain_page(monkeypatch):
+    """A report without charts, which take longer than everything else."""
+    monkeypatch.setattr(command, "page", lambda run: f"<!doctype html>{run.title}" * 1000)
+
+
+PLAIN_PAGE = pytest.mark.usefixtures("plain_page")
+
+
 def segmented(*more, mask="mask.png"):
     """With all outputs beside the mask in a folder of their own."""
     Path("side").mkdir(exist_ok=True)
@@ -306,7 +329,7 @@ def whole(mask="mask.png"):
 
 def warned(result, *missing):
     """Of these side outputs, and of no others; they alone are not in the table."""
-    assert result.exit_code == 4, result.output
+    assert result.exit_code == 4, result
     lines = [line for line in result.stderr.splitlines() if line.startswith("dope: ")]
     assert [line.split()[2] for line in lines] == list(missing), result.stderr
     assert all(line.startswith("dope: warning: ") for line in lines)
@@ -318,6 +341,7 @@ def warned(result, *missing):
 NAMES = ["side/trace.png", "side/json.png", "side/overlay.png", "side/report.png"]
 
 
+@PLAIN_PAGE
 @both_ways
 def test_side_outputs_in_a_folder_that_is_removed_fail_alone(meanwhile, more):
     meanwhile(after=lambda: shutil.rmtree("side"))
@@ -325,6 +349,7 @@ def test_side_outputs_in_a_folder_that_is_removed_fail_alone(meanwhile, more):
     assert not Path("side").exists()
 
 
+@PLAIN_PAGE
 @both_ways
 @pytest.mark.parametrize("taken", NAMES)
 def test_a_side_output_that_somebody_else_made_stays(meanwhile, more, taken):
@@ -377,8 +402,9 @@ def test_a_report_that_does_not_fit_fails_alone(more):
     assert json.loads(Path("side/json.png").read_text())["result"]["exact"]
 
 
+@PLAIN_PAGE
 @both_ways
-@pytest.mark.parametrize("size", [0, 1, 60, 400])
+@pytest.mark.parametrize("size", [0, 60])
 def test_a_trace_that_does_not_fit_fails_alone(monkeypatch, more, size):
     write = trace._write_all
 
@@ -401,6 +427,7 @@ def test_a_trace_is_a_new_file():
     assert Path("theirs.txt").read_text() == "theirs" and len(Path("side/trace.png").read_text()) > 100
 
 
+@PLAIN_PAGE
 @both_ways
 @pytest.mark.parametrize("broken", ["_picture", "page", "_record"])
 def test_what_cannot_be_drawn_fails_alone(monkeypatch, more, broken):
@@ -412,6 +439,7 @@ def test_what_cannot_be_drawn_fails_alone(monkeypatch, more, broken):
     assert warned(segmented(*more), name) and whole()
 
 
+@PLAIN_PAGE
 @both_ways
 def test_an_input_that_vanishes_is_missed_by_pictures_only(meanwhile, more):
     meanwhile(after=lambda: Path("image.png").unlink())
@@ -430,6 +458,7 @@ def test_an_interrupt_while_side_outputs_are_written_leaves_the_mask(monkeypatch
     assert not Path("side/json.png").exists()
 
 
+@PLAIN_PAGE
 @both_ways
 @pytest.mark.parametrize("keep", [[], ["--save-on-cancel"]])
 def test_a_cancelled_run_writes_all_or_nothing(monkeypatch, meanwhile, more, keep):
@@ -442,6 +471,7 @@ def test_a_cancelled_run_writes_all_or_nothing(monkeypatch, meanwhile, more, kee
     assert ("warning: side/json.png" in result.stderr) == bool(keep)
 
 
+@PLAIN_PAGE
 def test_time_that_runs_out_and_a_missing_file_are_told_by_one_code(meanwhile):
     stop = ["--seconds", "1e-9", "--method", "admm", "--blocks", "4"]
     assert segmented(*stop).exit_code == 3
@@ -450,13 +480,14 @@ def test_time_that_runs_out_and_a_missing_file_are_told_by_one_code(meanwhile):
     assert warned(result, *NAMES) and "time limit" in result.stdout
 
 
-@pytest.mark.parametrize("suffix", FOR_LABELS)
-def test_pictures_of_labels_that_are_in_their_file_are_the_same(suffix):
-    for name, more in (("whole", []), ("boxes", ["--checkpoint", "kept"])):
-        outputs = ["-o", f"{name}{suffix}", "--overlay", f"{name}-overlay.png", "--report", f"{name}.html"]
-        result = run("segment", "image.png", "--probability", "soft.png", *outputs, *more)
-        assert result.exit_code == 0, result.output
-    assert np.array_equal(read_image("whole-overlay.png"), read_image("boxes-overlay.png"))
+def test_pictures_of_labels_that_are_in_their_file_are_the_same():
+    known = ["segment", "image.png", "--probability", "soft.png"]
+    assert run(*known, "-o", "mask.png", "--overlay", "overlay.png").exit_code == 0
+    for suffix in FOR_LABELS:
+        overlay = f"overlay{suffix}.png"
+        result = run(*known, "-o", f"m{suffix}", "--overlay", overlay, "--checkpoint", f"kept{suffix}")
+        assert result.exit_code == 0, result
+        assert np.array_equal(read_image("overlay.png"), read_image(overlay))
     assert not list(Path().rglob(".dope-*"))
 
 
@@ -551,7 +582,7 @@ def test_an_old_folder_that_cannot_come_back_is_named(monkeypatch):
 
 def certificate():
     energy = dope.Energy.grid(np.random.default_rng(0).normal(size=(16, 16)))
-    return dope.minimize(energy, blocks=4, method=dope.Exact(certificate=True)).certificate
+    return dope.minimize(energy, blocks=4).certificate
 
 
 def text_in_place(path):
