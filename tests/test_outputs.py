@@ -222,6 +222,24 @@ def test_no_output_lies_in_another(outputs, words):
     refused("segment", "image.png", "--probability", "soft.png", *outputs, "--overwrite", words=words)
 
 
+def test_files_are_files_in_a_folder_of_any_name():
+    Path("old.zarr").mkdir()
+    Path("old.zarr/g.txt").write_text("3 3\n1 2 1\n2 3 1\n1 3 1\n")
+    shutil.copy("image.png", "old.zarr")
+    assert run("minimize", "old.zarr/g.txt", "-o", "old.zarr/x.txt").exit_code == 0
+    assert run("segment", "old.zarr/image.png", "--probability", "soft.png", "-o", "old.zarr/m.png").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["loop.png", "loop.zarr", "l" * 300 + ".png", "nul\0.png"])
+def test_names_that_are_none_are_refused(name):
+    for suffix in (".png", ".zarr"):
+        Path(f"loop{suffix}").symlink_to(f"loop{suffix}")
+    for option in ("--output", *SIDE):
+        mask = [] if option == "--output" else ["-o", "mask.png"]
+        if option != "--overlay" or name.endswith(".png"):
+            refused("segment", "image.png", "--probability", "soft.png", *mask, option, name, "--overwrite")
+
+
 def test_what_is_beside_something_read_may_be_written():
     """The rule goes no further than it has to."""
     Path("sub").mkdir()

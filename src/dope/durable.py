@@ -30,10 +30,11 @@ def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = Tru
 
 def check_target(path: Path, overwrite: bool) -> None:
     """Refuse a file that could not be written: no such folder, not writable, or there already."""
-    if path.is_dir():
-        raise InputError(f"{path}: a folder; name a file to write")
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: a device or pipe; name a file to write")
+    with writing(path):
+        if path.is_dir():
+            raise InputError(f"{path}: a folder; name a file to write")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: a device or pipe; name a file to write")
     if os.path.lexists(path) and not overwrite:
         raise _taken(path)
     check_folder(path)

@@ -288,9 +288,9 @@ def check_writable(
 def input_place(name: Name) -> Place:
     """Where what is called so is read from: of an array in an NPZ file, that file; in a Zarr store, its folder."""
     path = _local(name)
-    format_ = _known_format(path)
-    if format_ is None:  # strokes, energies
-        return Place.of(name)
+    format_, place = _known_format(path), Place.of(name)
+    if format_ is None or place.is_file:  # strokes and energies too, whatever folder they are in
+        return place
     source = path if format_.source is None else format_.source(path)
     return Place.of(name, source, None if format_.store is None else format_.store(source))
 

@@ -8,7 +8,9 @@ system knows them by, and only here.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -49,6 +51,12 @@ class Place:
     @property
     def is_part(self) -> bool:
         return self.path != self.whole
+
+    @property
+    def is_file(self) -> bool:
+        with suppress(OSError):
+            return stat.S_ISREG(self.path.stat().st_mode)
+        return False
 
 
 def check_apart(reads: Iterable[Place], writes: Mapping[str, Place]) -> None:
