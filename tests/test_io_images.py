@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from dope.durable import replacing
 from dope.errors import InputError
 from dope.io import read_image, write_image
-from dope.io.files import replacing
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (12, 17, 3), dtype=np.uint8)
 

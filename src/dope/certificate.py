@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Sites
+from dope.durable import reason, replacing
 from dope.errors import InputError
 from dope.rounding import rounded_down
 
@@ -126,24 +127,10 @@ class Certificate:
         """Write it as an .npz file, as a whole or not at all: readers see the old file or the new one."""
         import zipfile  # here and below: `import dope` does not wait for it
 
-        path = Path(file)
-        temporary = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
-        try:
-            stream = temporary.open("xb")
-        except OSError as error:
-            raise InputError(
-                f"cannot write {path}: {_reason(error)}; choose a folder that exists and is writable"
-            ) from error
-        try:
-            with stream, zipfile.ZipFile(stream, "w") as archive:
-                for name, array in self._arrays().items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                        np.lib.format.write_array(part, array, allow_pickle=False)
-            temporary.replace(path)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {_reason(error)}") from error
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(file) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+            for name, array in self._arrays().items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                    np.lib.format.write_array(part, array, allow_pickle=False)
 
     @classmethod
     def load(cls, file: str | os.PathLike[str]) -> Certificate:
@@ -155,7 +142,7 @@ class Certificate:
             with zipfile.ZipFile(path) as archive:
                 arrays = _read(archive)
         except OSError as error:
-            raise InputError(f"cannot read {path}: {_reason(error)}") from error
+            raise InputError(f"cannot read {path}: {reason(error)}") from error
         except (zipfile.BadZipFile, *_MALFORMED) as error:
             raise InputError(
                 f"{path} is no certificate: {error}; expected a file that Certificate.save wrote"
@@ -273,7 +260,3 @@ def _cuts_of(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> tuple[tuple[int
         raise InputError(f"{path} is no certificate: it has {len(places)} cuts, but counts {sum(lengths)} on its axes")
     taken = iter(places)
     return tuple(tuple(next(taken) for _ in range(length)) for length in lengths)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

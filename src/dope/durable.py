@@ -1,37 +1,242 @@
-"""Files that are there whole, or not at all, also after a power failure."""
+"""Files and folders that are there whole, or not at all, also after a power failure."""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dope.errors import DopeError
+from dope.errors import DopeError, InputError
 
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file so that its name stands for all of it, whatever happens in between."""
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
+    except InputError as error:
+        raise DopeError(f"{error}; what was written before is whole.") from error
+
+
+def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = True) -> None:
+    """Write a text as a whole or not at all; an existing file is replaced in one step, or, if not to be, kept."""
+    with replacing(path, overwrite=overwrite) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def check_target(path: Path, overwrite: bool) -> None:
+    """Refuse a file that could not be written: no such folder, not writable, or there already."""
+    with writing(path):
+        if path.is_dir():
+            raise InputError(f"{path}: a folder; name a file to write")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: a device or pipe; name a file to write")
+    if os.path.lexists(path) and not overwrite:
+        raise _taken(path)
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder in which `path` cannot be made; found out by trying, as permissions do not say all."""
+    probe = _sibling(path)
+    try:
+        probe.open("xb").close()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DopeError(f"cannot write {path}: {reason}; what was written before is whole.") from error
+        raise _unwritable(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        _discard(probe)
 
 
-def _sync_folder(folder: Path) -> None:
-    """A new name survives when its folder is on the disk, too; not every system lets one say so."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
+@contextmanager
+def replacing(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
+    """A temporary file beside `path` that takes its name when the block ends well, and vanishes when not.
+
+    Readers see the old file or the new one, never a part of it; so does who looks after the power has failed. Without
+    `overwrite` an old one stays, also if somebody made it while the block was at work.
+    """
+    path = Path(path)
+    with hidden_file(path) as temporary:
+        yield temporary
+        _flush(temporary)
+        if overwrite:
+            temporary.replace(path)
+        else:
+            _place_file(temporary, path)
+        _flush_folder(path.parent)
+
+
+@contextmanager
+def hidden_file(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that vanishes when the block ends, unless it has been renamed."""
+    temporary = _sibling(path)
     try:
-        os.fsync(descriptor)
+        temporary.open("xb").close()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        with writing(path):
+            yield temporary
     finally:
-        os.close(descriptor)
+        _discard(temporary)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the system says against writing, as one line about the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {reason(error)}") from error
+
+
+@contextmanager
+def replacing_folder(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
+    """The same as `replacing` for a folder.
+
+    Folders cannot be exchanged in one step everywhere: an old one is moved aside, the new one takes its place, and
+    comes back if that fails. For a moment between the two there is none.
+    """
+    with hidden_folder(path) as temporary:
+        yield temporary
+        take_place(temporary, path, overwrite=overwrite)
+
+
+@contextmanager
+def hidden_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path` that vanishes when the block ends, unless it has been renamed."""
+    import shutil  # here and below: `import dope` does not wait for it
+
+    temporary = _sibling(path)
+    try:
+        temporary.mkdir()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        with writing(path):
+            yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def take_place(folder: Path, path: Path, *, overwrite: bool = True) -> None:
+    """Put a folder, and all that is in it, where there is none, or, with `overwrite`, into the place of another one."""
+    _flush_tree(folder)
+    if overwrite and os.path.lexists(path):
+        _exchange_folder(folder, path)
+    else:
+        _place_folder(folder, path)
+    _flush_folder(path.parent)
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, for the end of a line."""
+    # NumPy counts what could not be written, but does not say why.
+    return error.strerror.lower() if error.strerror else f"{str(error) or type(error).__name__}; is the disk full?"
+
+
+def _place_file(temporary: Path, path: Path) -> None:
+    """Give a file its name, unless somebody has taken that, be it a moment ago."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise _taken(path) from None
+    except OSError:  # FAT and some network file systems have no links; other reasons come back below
+        _reserve_and_replace(temporary, path)
+
+
+def _reserve_and_replace(temporary: Path, path: Path) -> None:
+    """The same without links: for a moment the name stands for an empty file."""
+    try:
+        path.open("xb").close()
+    except FileExistsError:
+        raise _taken(path) from None
+    try:
+        temporary.replace(path)
+    except BaseException:
+        _discard(path)
+        raise
+
+
+def _place_folder(folder: Path, path: Path) -> None:
+    """Give a folder its name, unless somebody has taken that: who makes an empty one has it, and may put another there.
+
+    A system that puts no folder into the place of an empty one (Windows) refuses by itself where there is any.
+    """
+    try:
+        if os.name == "posix":
+            path.mkdir()
+        folder.rename(path)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise _taken(path) from None
+        with suppress(OSError):
+            path.rmdir()  # which only an empty one lets happen
+        raise
+
+
+def _exchange_folder(folder: Path, path: Path) -> None:
+    import shutil
+
+    aside = _sibling(path)
+    path.rename(aside)
+    try:
+        folder.rename(path)
+    except OSError as error:
+        try:
+            aside.rename(path)
+        except OSError:
+            raise InputError(f"cannot write {path}: {reason(error)}; what was there before is in {aside}") from error
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _discard(temporary: Path) -> None:
+    """Remove a file if that can be done. If not, as on a read-only disk, the error before this one counts."""
+    with suppress(OSError):
+        temporary.unlink()
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file is on the disk."""
+    with path.open("r+b") as stream:
+        os.fsync(stream.fileno())
+
+
+def _flush_folder(path: Path) -> None:
+    """The same for the names in a folder, where the system can: some network file systems cannot."""
+    if os.name != "posix":
+        return
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _flush_tree(folder: Path) -> None:
+    # Several at a time: a disk orders what waits for it.
+    with ThreadPoolExecutor(8) as pool:
+        for place, _, names in os.walk(folder):
+            for _ in pool.map(_flush, [Path(place, name) for name in names]):
+                pass
+            _flush_folder(Path(place))
+
+
+def _sibling(path: Path) -> Path:
+    """A hidden name beside `path`. The suffix stays, because writers choose the format by it."""
+    return path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+
+
+def _taken(path: Path) -> InputError:
+    return InputError(
+        f"{path}: there already; choose another name, or ask for it to be replaced (overwrite=True, --overwrite)"
+    )
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write {path}: {reason(error)}; choose a folder that exists and is writable")

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.api import automatic_blocks, automatic_flow_solver, minimize
-from dope.durable import write_durably
+from dope.durable import write_text
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Serial
@@ -408,9 +408,9 @@ class Costs:
             raise InputError(f"{path} holds no costs ({error}); write such a file with dope plan --measure.") from error
         return costs
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """As JSON, for another machine."""
-        write_durably(Path(path), (json.dumps(asdict(self), indent=1) + "\n").encode())
+        write_text(path, json.dumps(asdict(self), indent=1) + "\n", overwrite=overwrite)
 
 
 def _numbers(thing: Costs | Round) -> list[float]:

@@ -9,6 +9,7 @@ import typer
 from dope import __version__
 from dope.cli.compare import compare
 from dope.cli.demo import demo
+from dope.cli.exits import EXIT_CODES
 from dope.cli.info import info
 from dope.cli.minimize import minimize
 from dope.cli.paper import paper
@@ -18,11 +19,12 @@ from dope.cli.segment import segment
 app = typer.Typer(
     name="dope",
     help="Binary pairwise energies on images and volumes, minimized block by block.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 for command in (segment, minimize, info, plan, compare, demo, paper):
-    app.command()(command)
+    app.command(epilog=EXIT_CODES)(command)
 
 
 def _version(asked: bool) -> None:

@@ -12,15 +12,17 @@ import typer
 from rich.console import Console
 
 from dope import samples
-from dope.cli.exits import CANCELLED, Cancel, Watch, exit_codes
+from dope.cli.exits import Cancel, Watch, exit_code, exit_codes
 from dope.cli.methods import METHODS, MethodName
+from dope.cli.outputs import SideOutputs
 from dope.cli.progress import Counted, at_work
 from dope.cli.tables import bound_in_words, print_rows
+from dope.durable import replacing
 from dope.errors import InputError, MissingExtraError
 from dope.executors import Threads
 from dope.io import read_image, read_scribbles, write_image
-from dope.io.files import replacing
 from dope.io.images import Picture
+from dope.io.places import Place, check_apart
 from dope.io.scribbles import Seeds
 from dope.memory import peak_bytes
 from dope.models import kernel_lam
@@ -28,6 +30,8 @@ from dope.partition import Partition
 from dope.report import block_map, convergence, overlay
 from dope.result import Result
 from dope.segmentation import segment
+
+MASK, OVERLAY, BLOCKS, PLOT = "mask.png", "overlay.png", "blocks.png", "convergence.png"
 
 
 def demo(
@@ -49,6 +53,9 @@ def demo(
         begun = time.perf_counter()
         console = Console(stderr=True)
         with samples.canyon_wren() as sample, Cancel() as cancel:
+            given = (sample.photo, sample.scribbles)
+            names = (MASK, OVERLAY, BLOCKS, PLOT, *(file.name for file in given))
+            check_apart(map(Place.of, given), {name: Place.of(output / name) for name in names})
             with at_work(console, f"reading {sample.photo.name}"):
                 image = read_image(sample.photo)
                 seeds = read_scribbles(sample.scribbles, image.shape)
@@ -63,17 +70,17 @@ def demo(
                 )  # fmt: skip
             with at_work(console, "drawing"):
                 run = _Run(image, seeds, result, kernel, overlap)
-                missing = _write_pictures(run, output)
-                for file in (sample.photo, sample.scribbles):  # to try `dope segment` on
-                    with replacing(output / file.name) as temporary:
+                write_image(output / MASK, result.labels)  # first: whatever becomes of the others, it is there
+                side = SideOutputs()
+                for file in given:  # to try `dope segment` on
+                    with side.alone(file.name), replacing(output / file.name) as temporary:
                         shutil.copyfile(file, temporary)
+                missing = _write_pictures(run, output, side)
         _print_table(run, seconds=time.perf_counter() - begun)
-        print(f"\nmask.png, overlay.png, blocks.png{'' if missing else ' and convergence.png'} are in {output}")
-        print(f"photo and strokes too: {' and '.join(file.name for file in (sample.photo, sample.scribbles))}")
+        print(f"\n{', '.join([MASK, *side.written])} are in {output}")
         if missing:
-            print(f"convergence.png was not drawn: {missing}")
-        if result.stopped == "cancelled":
-            raise typer.Exit(CANCELLED)
+            print(f"{PLOT} was not drawn: {missing}")
+        raise typer.Exit(exit_code(cancelled=result.stopped == "cancelled", incomplete=side.failed, early=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,17 +101,20 @@ def _make_folder(folder: Path) -> None:
         raise InputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from error
 
 
-def _write_pictures(run: _Run, folder: Path) -> str:
+def _write_pictures(run: _Run, folder: Path, side: SideOutputs) -> str:
     """Write the pictures; what is needed for the plot when it could not be drawn."""
     labels, partition = run.result.labels, run.result.partition
-    write_image(folder / "mask.png", labels)
-    write_image(folder / "overlay.png", overlay(run.image, labels, run.seeds))
+    with side.alone(OVERLAY):
+        write_image(folder / OVERLAY, overlay(run.image, labels, run.seeds))
     places = [block.where for block in partition.blocks if isinstance(block.where, tuple)]
-    write_image(folder / "blocks.png", block_map(labels.shape, places, image=run.image, labels=labels))
+    with side.alone(BLOCKS):
+        write_image(folder / BLOCKS, block_map(labels.shape, places, image=run.image, labels=labels))
     try:
-        write_image(folder / "convergence.png", convergence(run.result.trace))
+        plot = convergence(run.result.trace)
     except MissingExtraError as error:
         return str(error)
+    with side.alone(PLOT):
+        write_image(folder / PLOT, plot)
     return ""
 
 

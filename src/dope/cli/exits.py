@@ -19,7 +19,14 @@ from dope.protocols import Step
 
 BAD_INPUT = 2
 STOPPED_EARLY = 3
+INCOMPLETE = 4
 CANCELLED = 130
+
+EXIT_CODES = (
+    "Exit codes: 0 when all went well, 2 for bad input or labels that cannot be written, 3 when a run stopped before "
+    "it was done, 4 when the labels are there but another output (overlay, report, JSON, trace) is missing or "
+    "incomplete, 130 after Ctrl-C."
+)
 
 
 @contextmanager
@@ -33,6 +40,20 @@ def exit_codes() -> Iterator[None]:
     except KeyboardInterrupt:
         print("dope: cancelled", file=sys.stderr)
         raise typer.Exit(CANCELLED) from None
+
+
+def warn(text: str) -> None:
+    """One line on stderr about what went wrong, while the rest goes on."""
+    print(f"dope: warning: {' '.join(text.split())}", file=sys.stderr)
+
+
+def exit_code(*, cancelled: bool, incomplete: bool, early: bool) -> int:
+    """Of a run that wrote its labels. That it stopped early stands in its table; that a file is missing, nowhere."""
+    if cancelled:
+        return CANCELLED
+    if incomplete:
+        return INCOMPLETE
+    return STOPPED_EARLY if early else 0
 
 
 class Cancel:

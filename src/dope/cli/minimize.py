@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,14 +14,17 @@ import typer
 from rich.console import Console
 
 from dope.api import minimize as minimized
-from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, Watch, exit_codes
+from dope.cli.exits import CANCELLED, Cancel, Watch, exit_code, exit_codes
 from dope.cli.methods import METHODS, SOLVERS, MethodName, solver_of
+from dope.cli.outputs import SideOutputs
 from dope.cli.progress import Counted, at_work
 from dope.cli.record import command, summary_of, trace_of, versions, write_record
 from dope.cli.tables import print_rows
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io import ENERGY_FORMATS, Instance, check_writable, read_instance, save_labels, write_text
+from dope.io.formats import input_place, labels_place
+from dope.io.places import Place, check_apart
 from dope.result import Result
 
 _TEXT = ".txt"
@@ -123,14 +127,17 @@ class Outputs:
     def as_text(self) -> bool:
         return self.labels is not None and Path(self.labels).suffix.lower() == _TEXT
 
+    @property
+    def places(self) -> dict[str, Place]:
+        """Everything that is written to, by its option."""
+        places = {} if self.json is None else {"--json": Place.of(self.json)}
+        if self.labels is not None:
+            places["--output"] = Place.of(self.labels) if self.as_text else labels_place(self.labels)
+        return places
+
     def check(self, task: Task) -> None:
         """Everything that can be known before there is something to write."""
-        named = [name for name in (self.labels, self.json) if name is not None]
-        if len(set(named)) < len(named):
-            raise InputError(f"the same file is named for two outputs: {' '.join(named)}")
-        for path in map(Path, named):
-            if path.exists() and Path(task.file).exists() and path.samefile(task.file):
-                raise InputError(f"{path} is read; expected another name for what is written.")
+        check_apart([input_place(task.file)], self.places)
         if self.labels is not None:
             check_writable(self.labels, overwrite=self.overwrite, any_suffix=self.as_text)
         if self.json is not None:
@@ -189,23 +196,24 @@ def _run(task: Task, outputs: Outputs) -> int:
                 "dope: cancelled, nothing was written; --save-on-cancel writes the best labels so far", file=sys.stderr
             )
             return CANCELLED
-        _write(outcome, outputs)
-    print_rows(_rows(outcome, outputs))
-    if cancel.asked:
-        return CANCELLED
-    return STOPPED_EARLY if outcome.stopped_early else 0
+        # The labels first: whatever becomes of the record, they are there.
+        if outputs.labels is not None:
+            _write_labels(outputs.labels, outcome.result, outputs)
+        side = SideOutputs()
+        if outputs.json is not None:
+            with side.alone(outputs.json):
+                write_record(outputs.json, _record(outcome), overwrite=outputs.overwrite)
+    written = [*([] if outputs.labels is None else [outputs.labels]), *side.written]
+    print_rows(_rows(outcome, written))
+    return exit_code(cancelled=cancel.asked, incomplete=side.failed, early=outcome.stopped_early)
 
 
-def _write(outcome: _Outcome, outputs: Outputs) -> None:
-    """The labels last: who sees them has everything."""
-    if outputs.json is not None:
-        write_record(outputs.json, _record(outcome))
-    if outputs.labels is None:
-        return
+def _write_labels(name: str, result: Result, outputs: Outputs) -> None:
     if outputs.as_text:
-        write_text(outputs.labels, "\n".join(np.where(outcome.result.labels.ravel(), "1", "0").tolist()) + "\n")
+        text = "\n".join(np.where(result.labels.ravel(), "1", "0").tolist()) + "\n"
+        write_text(name, text, overwrite=outputs.overwrite)
     else:
-        save_labels(outputs.labels, outcome.result.labels, overwrite=outputs.overwrite)
+        save_labels(name, result.labels, overwrite=outputs.overwrite)
 
 
 def _record(outcome: _Outcome) -> dict[str, Any]:
@@ -226,7 +234,7 @@ def _record(outcome: _Outcome) -> dict[str, Any]:
     }
 
 
-def _rows(outcome: _Outcome, outputs: Outputs) -> dict[str, str]:
+def _rows(outcome: _Outcome, written: Sequence[str]) -> dict[str, str]:
     result, energy = outcome.result, outcome.instance.energy
     rows = {
         "file": f"{outcome.task.file} ({outcome.instance.format})",
@@ -241,7 +249,6 @@ def _rows(outcome: _Outcome, outputs: Outputs) -> dict[str, str]:
     if outcome.objective is not None:
         rows[outcome.objective["name"]] = _value_in_words(outcome.objective, result)
     rows["seconds"] = f"{outcome.seconds:.1f}"
-    written = [name for name in (outputs.labels, outputs.json) if name is not None]
     return {**rows, "written": ", ".join(written)} if written else rows
 
 

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from dope.cli.exits import exit_codes
 from dope.errors import InputError
 from dope.executors import Threads
+from dope.io.places import Place, check_apart
 from dope.paper.cases import NO_SCAN, MissingDataError, folder
 from dope.paper.ink import InkBench, ink
 from dope.paper.ink import told as ink_told
@@ -120,6 +121,9 @@ def paper(
             Experiment.VOLUME: lambda: cut(volume),
             Experiment.CURVATURE: drawn,
         }
+        if serial is not None:
+            names = [f"{name}{'-quick' * quick}" for name in (*runs, "page")]
+            check_apart([Place.of(serial)], {f"--output {name}": Place.of(output / name) for name in names})
         _ready(output, draw=draw)
         failed: InputError | None = None
         for name in [] if draw else runs if experiment is Experiment.ALL else [experiment]:

@@ -11,6 +11,7 @@ from dope.cli.exits import exit_codes
 from dope.cli.segment import plan_rows
 from dope.cli.tables import duration, print_rows
 from dope.errors import InputError
+from dope.io import check_writable
 from dope.memory import as_bytes, as_text
 from dope.planning import Costs, Forecast, LazyPlan, Plan
 
@@ -33,11 +34,12 @@ def plan(
         str | None, typer.Option(help="File of costs, measured by --measure on a node of the cluster, say.")
     ] = None,
     measure: Annotated[str | None, typer.Option(help="Measure costs here, and write them to this file.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of --measure that is there.")] = False,
 ) -> None:
     """Say how a problem of this size would be cut up, and what that takes."""
     with exit_codes():
         sides = shape_from(shape)
-        measured = _costs(kernel, len(sides), costs, measure)
+        measured = _costs(kernel, len(sides), costs, measure, overwrite=overwrite)
         if memory is None:
             if costs is not None or storage is not None:
                 raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")
@@ -58,15 +60,16 @@ def plan(
         print_rows(lazy_plan_rows(lazy, rounds))
 
 
-def _costs(kernel: int, dimensions: int, file: str | None, measure: str | None) -> Costs | None:
+def _costs(kernel: int, dimensions: int, file: str | None, measure: str | None, *, overwrite: bool) -> Costs | None:
     if file is not None and measure is not None:
         raise InputError("--costs and --measure are both given; expected one of them.")
     if file is not None:
         return Costs.load(file)
     if measure is None:
         return None
+    check_writable(measure, overwrite=overwrite, any_suffix=True)
     measured = Costs.measured(kernel, dimensions)
-    measured.save(measure)
+    measured.save(measure, overwrite=overwrite)
     return measured
 
 

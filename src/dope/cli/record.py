@@ -58,8 +58,8 @@ def command() -> str:
     return shlex.join(["dope", *sys.argv[1:]])
 
 
-def write_record(path: str, record: dict[str, Any]) -> None:
-    write_text(path, json.dumps(record, indent=1, default=_plain) + "\n")
+def write_record(path: str, record: dict[str, Any], *, overwrite: bool) -> None:
+    write_text(path, json.dumps(record, indent=1, default=_plain) + "\n", overwrite=overwrite)
 
 
 def _plain(value: object) -> object:

@@ -6,9 +6,10 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,16 +17,19 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from dope.cli.exits import CANCELLED, STOPPED_EARLY, Cancel, Watch, exit_codes
+from dope.cli.exits import CANCELLED, Cancel, Watch, exit_code, exit_codes
 from dope.cli.job import Inputs, Job
 from dope.cli.methods import MethodName, ModelName
+from dope.cli.outputs import SideOutputs
 from dope.cli.progress import Counted, at_work
 from dope.cli.record import command, summary_of, trace_of, versions, write_record
 from dope.cli.tables import bound_in_words, duration, print_rows
 from dope.cli.trace import TraceFile
 from dope.errors import InputError
 from dope.executors import Threads
-from dope.io import LabelTarget, check_writable, describe, open_labels, save_labels, write_image, write_text
+from dope.io import LabelTarget, check_writable, describe, open_labels, save_labels, stored, write_image, write_text
+from dope.io.formats import input_place, labels_place
+from dope.io.places import Place, check_apart
 from dope.lazy import LazyEnergy
 from dope.memory import as_bytes, as_text, available_bytes, peak_bytes
 from dope.planning import Plan
@@ -145,23 +149,30 @@ class Outputs:
     def kept(self) -> dict[str, str | None]:
         return {"checkpoint": self.checkpoint, "resume": self.resume}
 
+    @property
+    def side(self) -> dict[str, str]:
+        """Files beside the mask, by their options."""
+        named = {"--overlay": self.overlay, "--report": self.report, "--json": self.json, "--trace": self.trace}
+        return {option: name for option, name in named.items() if name is not None}
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Everything that is written to, by its option."""
+        assert self.mask is not None
+        folder = {"--checkpoint": self.checkpoint} if self.resume is None else {"--resume": self.resume}
+        others = {**self.side, **{option: name for option, name in folder.items() if name is not None}}
+        return {"--output": labels_place(self.mask), **{option: Place.of(name) for option, name in others.items()}}
+
     def check(self, job: Job) -> None:
         """Everything that can be known before there is something to write."""
         if self.mask is None:
             raise InputError("no output is named; say where the mask goes, such as -o mask.png")
-        check_writable(self.mask, overwrite=self.overwrite)
         if self.overlay is not None and Path(self.overlay).suffix.lower() not in (".png", ".jpg", ".jpeg"):
             raise InputError(f"--overlay is {self.overlay}; expected a picture, ending in .png or .jpg")
-        named = [name for name in (self.mask, self.json, self.report, self.overlay, self.trace) if name is not None]
-        if len(set(named)) < len(named):
-            raise InputError(f"the same file is named for two outputs: {' '.join(named)}")
-        for path in map(Path, named):
-            for read in map(Path, job.files):
-                if path.exists() and read.exists() and path.samefile(read):
-                    raise InputError(f"{path} is read; expected another name for what is written.")
-        for other in (self.json, self.report, self.overlay, self.trace):
-            if other is not None:
-                check_writable(other, overwrite=self.overwrite, any_suffix=True)
+        check_apart(map(input_place, job.files), self.places)
+        check_writable(self.mask, overwrite=self.overwrite)
+        for name in self.side.values():
+            check_writable(name, overwrite=self.overwrite, any_suffix=True)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """What can be known when the image has been opened."""
@@ -225,8 +236,9 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
             target = open_labels(outputs.mask, inputs.image.shape, like=inputs.image, overwrite=outputs.overwrite)
             kept = {**outputs.kept, "out": stack.enter_context(target)}
         executor = stack.enter_context(_closing(job.executor()))
+        trace = stack.enter_context(TraceFile(outputs.trace, overwrite=outputs.overwrite))
         with at_work(console, "minimizing") as show:
-            watch = Watch(cancel, _Both(TraceFile(outputs.trace), show), None if seconds is None else begun + seconds)
+            watch = Watch(cancel, _Both(trace, show), None if seconds is None else begun + seconds)
             result = segmented(
                 inputs.pixels,
                 **inputs.arrays,
@@ -245,14 +257,12 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
             print("dope: cancelled, nothing was written; --save-on-cancel writes the best mask so far", file=sys.stderr)
             return CANCELLED
         with at_work(console, "writing"):
-            _write(outcome, outputs)
-            if target is not None:
-                target.commit()
-        print_rows(_rows(outcome, outputs))
-    if cancel.asked:
-        return CANCELLED
+            # The mask first: whatever becomes of the others, it is there.
+            _write_mask(outcome, outputs)
+            side = _write_others(outcome, outputs, trace, scratch)
+        print_rows(_rows(outcome, [outputs.mask, *side.written]))
     early = result.stopped == "undecided" or (watch.late and result.stopped == "cancelled")
-    return STOPPED_EARLY if early else 0
+    return exit_code(cancelled=cancel.asked, incomplete=side.failed, early=early)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,10 +292,10 @@ def _in_boxes(job: Job, outputs: Outputs, budget: int | None) -> bool:
 
 @contextmanager
 def _scratch(mask: str) -> Iterator[Path]:
-    """A folder beside the output, which workers of a cluster see if they see that."""
+    """A folder beside the output, which workers of a cluster see if they see that. Its name is nobody else's."""
     parents = Path(mask).resolve().parents
     nearest = next(parent for parent in parents if parent.is_dir())
-    with tempfile.TemporaryDirectory(prefix=".dope-", dir=nearest) as folder:
+    with tempfile.TemporaryDirectory(prefix=".dope-", dir=nearest, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
@@ -299,18 +309,40 @@ def _closing(executor: Any) -> Iterator[Any]:
             executor.close()
 
 
-def _write(outcome: _Outcome, outputs: Outputs) -> None:
-    """The mask last: who sees it has everything."""
-    if outputs.overlay is not None:
-        write_image(outputs.overlay, _picture(_Seen.of(outcome)))
-    if outputs.report is not None:
-        write_text(outputs.report, page(_page(outcome)))
-    if outputs.json is not None:
-        write_record(outputs.json, _record(outcome))
+def _write_mask(outcome: _Outcome, outputs: Outputs) -> None:
+    labels: Any = outcome.result.labels
     assert outputs.mask is not None
-    if not isinstance(outcome.result.labels, LabelTarget):  # where labels are already
-        labels = np.asarray(outcome.result.labels)
-        save_labels(outputs.mask, labels, like=outcome.inputs.image, overwrite=outputs.overwrite)
+    if isinstance(labels, LabelTarget):  # where labels are already
+        labels.commit()
+    else:
+        save_labels(outputs.mask, np.asarray(labels), like=outcome.inputs.image, overwrite=outputs.overwrite)
+
+
+def _write_others(outcome: _Outcome, outputs: Outputs, trace: TraceFile, scratch: Path | None) -> SideOutputs:
+    """What is asked for beside the mask, which is in its file by now."""
+    side, overwrite = SideOutputs(), outputs.overwrite
+    seen = cache(lambda: _Seen.of(outcome, _written_labels(outcome, outputs, scratch)))
+    if outputs.trace is not None:
+        with side.alone(outputs.trace):
+            trace.finish()
+    if outputs.json is not None:
+        with side.alone(outputs.json):
+            write_record(outputs.json, _record(outcome), overwrite=overwrite)
+    if outputs.overlay is not None:
+        with side.alone(outputs.overlay):
+            write_image(outputs.overlay, _picture(seen()), overwrite=overwrite)
+    if outputs.report is not None:
+        with side.alone(outputs.report):
+            write_text(outputs.report, page(_page(outcome, seen())), overwrite=overwrite)
+    return side
+
+
+def _written_labels(outcome: _Outcome, outputs: Outputs, scratch: Path | None) -> Any:
+    """Labels to draw; of those that were written box by box, what is in the file."""
+    if scratch is None:
+        return outcome.result.labels
+    assert outputs.mask is not None
+    return stored(outputs.mask, scratch).pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,16 +357,16 @@ class _Seen:
     every: int
 
     @classmethod
-    def of(cls, outcome: _Outcome) -> _Seen:
-        inputs, labels = outcome.inputs, outcome.result.labels
+    def of(cls, outcome: _Outcome, labels: Any) -> _Seen:
+        inputs = outcome.inputs
         every = math.ceil((math.prod(labels.shape) / MOST_SEEN) ** (1 / len(labels.shape)))
-        if not isinstance(labels, LabelTarget):
+        if isinstance(labels, np.ndarray):
             every = 1
         mask = inputs.mask
         seen = None if mask is None else np.asarray(every_nth(mask, every, len(labels.shape))) != 0
         return cls(
             pixels=every_nth(inputs.pixels, every, len(labels.shape)),
-            labels=every_nth(labels, every, len(labels.shape)),
+            labels=every_nth(labels, every, len(labels.shape)) != 0,
             seeds=None if inputs.seeds is None else every_nth(inputs.seeds, every, len(labels.shape)),
             mask=seen,
             spacing=inputs.spacing,
@@ -358,8 +390,8 @@ def _picture(seen: _Seen) -> Any:
     return overlay(seen.pixels, seen.labels, seen.seeds)
 
 
-def _page(outcome: _Outcome) -> Run:
-    result, seen = outcome.result, _Seen.of(outcome)
+def _page(outcome: _Outcome, seen: _Seen) -> Run:
+    result = outcome.result
     assert result.where is not None
     places = [block.where for block in result.partition.blocks if isinstance(block.where, tuple)]
     moved = [
@@ -398,7 +430,7 @@ def _record(outcome: _Outcome) -> dict[str, Any]:
     }
 
 
-def _rows(outcome: _Outcome, outputs: Outputs) -> dict[str, str]:
+def _rows(outcome: _Outcome, written: Sequence[str]) -> dict[str, str]:
     result, peak = outcome.result, peak_bytes()
     shape = result.labels.shape
     rows = {
@@ -411,8 +443,6 @@ def _rows(outcome: _Outcome, outputs: Outputs) -> dict[str, str]:
         "seconds": f"{outcome.seconds:.1f}",
         "peak memory": "-" if peak is None else as_text(peak),
     }
-    names = (outputs.mask, outputs.overlay, outputs.report, outputs.json, outputs.trace)
-    written = [name for name in names if name is not None]
     return {**rows, "written": ", ".join(written)}
 
 

@@ -4,9 +4,9 @@ Bad files raise `InputError`; nothing in them is executed, and nothing beyond th
 nothing.
 """
 
+from dope.durable import write_text
 from dope.io.content import Description, Image, same_space
 from dope.io.energies import ENERGY_FORMATS, EnergyFormat, read_energy, read_instance
-from dope.io.files import write_text
 from dope.io.formats import FORMATS, Format, check_writable, describe, load, open_labels, save_labels, stored
 from dope.io.images import read_image, write_image
 from dope.io.instance import Instance, Objective

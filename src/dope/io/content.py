@@ -52,6 +52,20 @@ class Image:
         return shape[:-1] if self.channels else shape
 
 
+@dataclass(frozen=True, eq=False)
+class NewLabels:
+    """Labels that are to become a file: where, of what shape, on which image, and whether in the place of another.
+
+    `chunks` are those of a Zarr array, where somebody chose them.
+    """
+
+    path: Path
+    shape: Shape
+    like: Image | None
+    overwrite: bool
+    chunks: Shape | None = None
+
+
 @dataclass(frozen=True)
 class Description:
     """What a file says about its pixels. `channels` is 1 where there is no axis for them, `bytes` is uncompressed."""

@@ -19,9 +19,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from dope.durable import writing
 from dope.errors import InputError
 from dope.io.content import Shape, bytes_of
-from dope.io.files import reading, unseen, writing
+from dope.io.files import reading, unseen
 from dope.io.lazy import Parts
 
 # Bytes between two rows up to which they are read in one go: as many are copied in the time of some calls, and what

@@ -18,14 +18,15 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, as_labels
+from dope.arrays import as_labels
+from dope.durable import check_target
 from dope.errors import InputError
 from dope.extras import require_extra
 from dope.io import images, nifti, npy, npz, ome_zarr, ome_zarr_labels, tiff, zarr_nodes
-from dope.io.content import Description, Image, Shape
-from dope.io.files import check_target
-from dope.io.label_target import Draft, LabelTarget, converting
+from dope.io.content import Description, Image, NewLabels, Shape
+from dope.io.label_target import Draft, LabelTarget, Save, converting
 from dope.io.lazy import Lazy
+from dope.io.places import Place, contains
 
 Name = str | os.PathLike[str]
 
@@ -41,17 +42,20 @@ class Format:
     """How files of one kind are read and written; `save` is None where labels would not come back as they were.
 
     `unpack` is for what `load` reads whole, and `draft` for what can be written box by box, where there is such a way.
+    `source` is the file or folder that is read of a name that means a part of one, `store` what that is a part of.
     """
 
     name: str
     load: Load
     describe: Callable[[Path], Description]
-    save: Callable[[Path, Labels, Image | None], None] | None
+    save: Save | None
     extra: str | None = None
     check_target: Callable[[Path, bool], None] = check_target
     check_shape: Callable[[Path, Shape], None] | None = None
     unpack: Callable[[Path, Path], Image] | None = None
-    draft: Callable[[Path, Shape, Image | None, Shape | None], AbstractContextManager[Draft]] | None = None
+    source: Callable[[Path], Path] | None = None
+    store: Callable[[Path], Path] | None = None
+    draft: Callable[[NewLabels], AbstractContextManager[Draft]] | None = None
 
 
 _JPEG = Format("JPEG", images.load, images.describe, None)
@@ -74,7 +78,7 @@ FORMATS: dict[str, Format] = {
     ".tif": _TIFF,
     ".tiff": _TIFF,
     ".npy": Format("NPY", npy.load, npy.describe, npy.save, draft=npy.drafting),
-    ".npz": Format("NPZ", npz.load, npz.describe, npz.save, unpack=npz.unpack),
+    ".npz": Format("NPZ", npz.load, npz.describe, npz.save, unpack=npz.unpack, source=npz.source),
     ".nii": _NIFTI,
     ".nii.gz": _NIFTI,
     ".zarr": Format(
@@ -84,6 +88,8 @@ FORMATS: dict[str, Format] = {
         ome_zarr_labels.save,
         "zarr",
         check_target=ome_zarr_labels.check_target,
+        source=ome_zarr.source,
+        store=zarr_nodes.outermost_store,
         draft=ome_zarr_labels.drafting,
     ),
 }
@@ -156,7 +162,7 @@ def save_labels(path: Name, labels: npt.ArrayLike, *, like: Image | None = None,
     values = as_labels(labels, np.shape(labels))
     target, format_ = _checked_target(path, values.shape, like, overwrite)
     if format_.save is not None:  # as `check_writable` saw to
-        format_.save(target, values, like)
+        format_.save(NewLabels(target, values.shape, like, overwrite), values)
 
 
 def open_labels(
@@ -210,11 +216,12 @@ def open_labels(
     lengths = None if chunks is None else tuple(operator.index(length) for length in chunks)
     if lengths is not None and (len(lengths) != len(sites) or min(lengths) < 1):
         raise InputError(f"{target}: chunks {lengths} for labels shaped {sites}; expected a length for each axis")
+    new = NewLabels(target, sites, like, overwrite, lengths)
     if format_.draft is not None:
-        drafting = format_.draft(target, sites, like, lengths)
+        drafting = format_.draft(new)
     else:
         assert format_.save is not None  # as `check_writable` saw to
-        drafting = converting(target, lambda hidden: npy.draft(hidden, sites), format_.save, like)
+        drafting = converting(new, lambda hidden: npy.draft(hidden, sites), format_.save)
     return LabelTarget.opened(target, sites, drafting, lambda: check_writable(target, overwrite=overwrite))
 
 
@@ -278,16 +285,39 @@ def check_writable(
     format_.check_target(target, overwrite)
 
 
+def input_place(name: Name) -> Place:
+    """Where what is called so is read from: of an array in an NPZ file, that file; in a Zarr store, its folder."""
+    path = _local(name)
+    format_, place = _known_format(path), Place.of(name)
+    if format_ is None or place.is_file:  # strokes and energies too, whatever folder they are in
+        return place
+    source = path if format_.source is None else format_.source(path)
+    return Place.of(name, source, None if format_.store is None else format_.store(source))
+
+
+def labels_place(name: Name) -> Place:
+    """Where labels are written that are to be called so."""
+    path, format_ = _format_of(name)
+    return Place.of(name, path, None if format_.store is None else format_.store(path))
+
+
 def _format_of(path: Name) -> tuple[Path, Format]:
     path = _local(path)
+    format_ = _known_format(path)
+    if format_ is None:
+        raise InputError(f"{path}: not a format that is known by its suffix; expected one of {', '.join(FORMATS)}")
+    return path, format_
+
+
+def _known_format(path: Path) -> Format | None:
     name = path.name.partition(npz.SEPARATOR)[0].lower()
     # The longest suffix counts: .nii.gz before .gz.
     for suffix in sorted(FORMATS, key=len, reverse=True):
         if name.endswith(suffix) and name != suffix:
-            return path, FORMATS[suffix]
+            return FORMATS[suffix]
     if any(part.lower().endswith(zarr_nodes.SUFFIX) for part in path.parts):
-        return path, FORMATS[zarr_nodes.SUFFIX]
-    raise InputError(f"{path}: not a format that is known by its suffix; expected one of {', '.join(FORMATS)}")
+        return FORMATS[zarr_nodes.SUFFIX]
+    return None
 
 
 def _local(path: Name) -> Path:
@@ -311,7 +341,8 @@ def _checked_target(path: Name, shape: Shape, like: Image | None, overwrite: boo
 def _check_like(target: Path, shape: Shape, like: Image) -> None:
     if shape != like.shape:
         raise InputError(f"{target}: labels shaped {shape} do not lie on {like.path}, which is shaped {like.shape}")
-    if like.path.resolve().is_relative_to(target.resolve()):
+    read = [like.path, *([like.pixels.source.path] if isinstance(like.pixels, Lazy) else [])]
+    if any(contains(target, path) for path in read):
         raise InputError(f"{target}: the image itself; choose another name for its labels")
 
 

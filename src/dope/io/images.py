@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from dope.arrays import Labels
+from dope.durable import replacing
 from dope.errors import InputError
 from dope.io import content
-from dope.io.files import check_file, reading, replacing
+from dope.io.files import check_file, reading
 from dope.memory import require_bytes
 
 Picture = NDArray[np.uint8] | NDArray[np.uint16]
@@ -67,7 +68,7 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
             raise InputError(f"{path}: damaged or cut short ({error}); get a whole copy") from error
 
 
-def write_image(path: str | os.PathLike[str], picture: NDArray[Any]) -> None:
+def write_image(path: str | os.PathLike[str], picture: NDArray[Any], *, overwrite: bool = True) -> None:
     """Write a picture as PNG or JPEG, by the suffix of `path`; an existing file is replaced in one step.
 
     Parameters
@@ -76,6 +77,8 @@ def write_image(path: str | os.PathLike[str], picture: NDArray[Any]) -> None:
         Ending in .png, .jpg or .jpeg, in a folder that exists.
     picture : bool, uint8 or uint16 array
         (height, width), or (height, width, 3 or 4) of uint8. Bool is written as 0 and 255.
+    overwrite : bool
+        Whether a file that is there may be replaced.
     """
     path = Path(path)
     picture = np.asarray(picture)
@@ -95,7 +98,7 @@ def write_image(path: str | os.PathLike[str], picture: NDArray[Any]) -> None:
         )
     # Level 3 writes a photo in a third of the time of the default for a few per cent more bytes.
     settings = {"compress_level": 3} if kind == "PNG" else {"quality": 92}
-    with replacing(path) as temporary:
+    with replacing(path, overwrite=overwrite) as temporary:
         Image.fromarray(picture).save(temporary, format=kind, **settings)
 
 
@@ -123,9 +126,9 @@ def describe(path: Path) -> content.Description:
             raise
 
 
-def save(path: Path, labels: Labels, like: content.Image | None) -> None:  # noqa: ARG001  nothing of an image is kept
+def save(new: content.NewLabels, labels: Labels) -> None:
     """Write labels as a picture of 0 and 255."""
-    write_image(path, labels)
+    write_image(new.path, labels, overwrite=new.overwrite)
 
 
 def check_shape(path: Path, shape: content.Shape) -> None:

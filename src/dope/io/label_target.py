@@ -12,13 +12,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from dope.arrays import Labels, as_labels
+from dope.durable import hidden_file
 from dope.errors import InputError
-from dope.io.content import Image, Shape
+from dope.io.content import NewLabels, Shape
 from dope.io.file_array import FileArray
-from dope.io.files import hidden_file
 from dope.io.lazy import Parts, box_text, whole_key
 
-Save = Callable[[Path, Labels, Image | None], None]
+Save = Callable[[NewLabels, Labels], None]
 
 
 class Draft(Protocol):
@@ -176,11 +176,11 @@ class _AbandonedError(Exception):
 
 
 @contextmanager
-def converting(path: Path, draft: Callable[[Path], FileDraft], save: Save, like: Image | None) -> Iterator[FileDraft]:
+def converting(new: NewLabels, draft: Callable[[Path], FileDraft], save: Save) -> Iterator[FileDraft]:
     """A draft beside a file that can only be written as a whole, by `save`, which is what follows."""
-    with hidden_file(path.with_suffix(".npy")) as temporary:
+    with hidden_file(new.path.with_suffix(".npy")) as temporary:
         yield draft(temporary)
-        save(path, np.load(temporary, mmap_mode="r"), like)
+        save(new, np.load(temporary, mmap_mode="r"))
 
 
 def _box(key: Any, shape: Shape) -> Parts:

@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dope.arrays import Labels
+from dope.durable import replacing
 from dope.errors import InputError
 from dope.io import npy
 from dope.io.content import (
     Description,
     Image,
+    NewLabels,
     Shape,
     Spacing,
     as_spacing,
@@ -32,7 +34,7 @@ from dope.io.content import (
     native,
 )
 from dope.io.file_array import FileArray, Stamp, create
-from dope.io.files import check_file, fill, reading, replacing
+from dope.io.files import check_file, fill, reading
 from dope.io.label_target import FileDraft, converting
 from dope.io.lazy import Lazy, Parts
 from dope.memory import require_bytes
@@ -191,10 +193,13 @@ def describe(path: Path) -> Description:
     )
 
 
-def save(path: Path, labels: Labels, like: Image | None) -> None:
+def save(new: NewLabels, labels: Labels) -> None:
     """Write labels as uint8. Of a NIfTI image they inherit the header, whole but for what uint8 labels must change."""
-    header = _header_of_labels(path, labels.shape, like)
-    with replacing(path) as temporary, _writing(temporary, packed=_to_be_packed(path)) as stream:
+    header = _header_of_labels(new)
+    with (
+        replacing(new.path, overwrite=new.overwrite) as temporary,
+        _writing(temporary, packed=_to_be_packed(new.path)) as stream,
+    ):
         stream.write(header.block)
         stream.write(header.between)
         # i is the fastest axis in the file: its transpose is in the order of the file.
@@ -203,18 +208,18 @@ def save(path: Path, labels: Labels, like: Image | None) -> None:
 
 
 @contextmanager
-def drafting(path: Path, shape: Shape, like: Image | None, chunks: Shape | None) -> Iterator[FileDraft]:  # noqa: ARG001
+def drafting(new: NewLabels) -> Iterator[FileDraft]:
     """The same file, box by box."""
-    if _to_be_packed(path):
+    if _to_be_packed(new.path):
         # In the order of the file, in which `save` reads it.
-        with converting(path, lambda hidden: npy.draft(hidden, shape, fortran_order=True), save, like) as draft:
+        with converting(new, lambda hidden: npy.draft(hidden, new.shape, fortran_order=True), save) as draft:
             yield draft
         return
-    header = _header_of_labels(path, shape, like)
+    header = _header_of_labels(new)
     head = header.block + header.between
-    with replacing(path) as temporary:
-        create(temporary, head, math.prod(shape))
-        stored = FileArray(temporary.absolute(), len(head), shape[::-1], np.dtype(np.uint8))
+    with replacing(new.path, overwrite=new.overwrite) as temporary:
+        create(temporary, head, math.prod(new.shape))
+        stored = FileArray(temporary.absolute(), len(head), new.shape[::-1], np.dtype(np.uint8))
         yield FileDraft(stored, fortran_order=True)
 
 
@@ -224,10 +229,10 @@ def check_shape(path: Path, shape: Shape) -> None:
         raise InputError(f"{path}: cannot hold labels of {len(shape)} axes; expected 1 to 7")
 
 
-def _header_of_labels(path: Path, shape: Shape, like: Image | None) -> NiftiHeader:
-    image = like.header if like is not None else None
-    spacing = like.spacing if like is not None else None
-    return _inherited(image) if isinstance(image, NiftiHeader) else _fresh(path, shape, spacing)
+def _header_of_labels(new: NewLabels) -> NiftiHeader:
+    image = new.like.header if new.like is not None else None
+    spacing = new.like.spacing if new.like is not None else None
+    return _inherited(image) if isinstance(image, NiftiHeader) else _fresh(new.path, new.shape, spacing)
 
 
 def _to_be_packed(path: Path) -> bool:

@@ -16,10 +16,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from dope.arrays import Labels
+from dope.durable import replacing
 from dope.errors import InputError
-from dope.io.content import Description, Image, Shape, bytes_of, check_numbers, looks_colored
+from dope.io.content import Description, Image, NewLabels, Shape, bytes_of, check_numbers, looks_colored
 from dope.io.file_array import FileArray, Stamp, create
-from dope.io.files import check_file, reading, replacing
+from dope.io.files import check_file, reading
 from dope.io.label_target import FileDraft
 from dope.io.lazy import Lazy
 
@@ -46,17 +47,17 @@ def describe(path: Path) -> Description:
     return description(path, f"NPY {version[0]}.{version[1]}", header, {})
 
 
-def save(path: Path, labels: Labels, like: Image | None) -> None:  # noqa: ARG001  nothing of an image is kept
+def save(new: NewLabels, labels: Labels) -> None:
     """Write labels as bool."""
-    with replacing(path) as temporary, temporary.open("wb") as stream:
+    with replacing(new.path, overwrite=new.overwrite) as temporary, temporary.open("wb") as stream:
         np.save(stream, labels, allow_pickle=False)
 
 
 @contextmanager
-def drafting(path: Path, shape: Shape, like: Image | None, chunks: Shape | None) -> Iterator[FileDraft]:  # noqa: ARG001
+def drafting(new: NewLabels) -> Iterator[FileDraft]:
     """The same file as `save` writes, box by box."""
-    with replacing(path) as temporary:
-        yield draft(temporary, shape)
+    with replacing(new.path, overwrite=new.overwrite) as temporary:
+        yield draft(temporary, new.shape)
 
 
 def draft(path: Path, shape: Shape, *, fortran_order: bool = False) -> FileDraft:

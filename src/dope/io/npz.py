@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dope.arrays import Labels
+from dope.durable import replacing
 from dope.errors import InputError
-from dope.io.content import Description, Image, bytes_of, declared, looks_colored, native
-from dope.io.files import check_file, copy, fill, reading, replacing
+from dope.io.content import Description, Image, NewLabels, bytes_of, declared, looks_colored, native
+from dope.io.files import check_file, copy, fill, reading
 from dope.io.npy import Header, description, filling, opened, read_header
 from dope.memory import require_bytes
 
@@ -34,6 +35,11 @@ def unpack(path: Path, target: Path) -> Image:
         copy(stream, numbers, bytes_of(header.shape, header.dtype))
         stream.read(1)  # at the end of a member its checksum is compared
     return Image(opened(target), looks_colored(header.shape, header.dtype), None, _split(path)[0])
+
+
+def source(path: Path) -> Path:
+    """The file that an array is read from."""
+    return _split(path)[0]
 
 
 def names(path: Path) -> list[str]:
@@ -56,9 +62,9 @@ def describe(path: Path) -> Description:
     return description(_split(path)[0], "NPZ", header, details)
 
 
-def save(path: Path, labels: Labels, like: Image | None) -> None:  # noqa: ARG001  nothing of an image is kept
+def save(new: NewLabels, labels: Labels) -> None:
     """Write labels as bool, under the name `labels`."""
-    with replacing(path) as temporary, temporary.open("wb") as stream:
+    with replacing(new.path, overwrite=new.overwrite) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(stream, labels=labels)
 
 

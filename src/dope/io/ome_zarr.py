@@ -92,6 +92,11 @@ def load(path: Path, *, budget: int | None) -> Image:
     return Image(pixels, len(axes) > len(header.places("space")), header.grid()[0], path, header)
 
 
+def source(path: Path) -> Path:
+    """The folder of the array that is read."""
+    return _found(path)[0].folder
+
+
 def describe(path: Path) -> Description:
     """From the metadata alone."""
     node, header = _found(path)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dope.arrays import Labels
+from dope.durable import check_folder, hidden_folder, replacing, replacing_folder, take_place
 from dope.errors import InputError
-from dope.io.content import Image, Shape
-from dope.io.files import check_folder, hidden_folder, replacing, replacing_folder, take_place
+from dope.io.content import NewLabels, Shape
 from dope.io.ome_zarr import VERSIONS, OmeHeader, level_node, read_header
 from dope.io.zarr_draft import ZarrDraft, create
 from dope.io.zarr_nodes import Node, array_layout, check_inside, find_node, read_json, read_node, store_of
@@ -39,28 +39,28 @@ def check_target(path: Path, overwrite: bool) -> None:
     check_folder(path if path.parent.is_dir() or path == store else path.parent)
 
 
-def save(path: Path, labels: Labels, like: Image | None) -> None:
+def save(new: NewLabels, labels: Labels) -> None:
     """Write labels as uint8 of 0 and 1."""
-    with drafting(path, labels.shape, like, None) as draft:
+    with drafting(new) as draft:
         draft.write(tuple(slice(0, length, 1) for length in labels.shape), labels)
 
 
 @contextmanager
-def drafting(path: Path, shape: Shape, like: Image | None, chunks: Shape | None) -> Iterator[ZarrDraft]:
-    """The same, box by box; `chunks` are those of the finest level."""
-    if path != store_of(path):
-        with _adding(path, shape, chunks) as draft:
+def drafting(new: NewLabels) -> Iterator[ZarrDraft]:
+    """The same, box by box; its chunks are those of the finest level."""
+    if new.path != store_of(new.path):
+        with _adding(new) as draft:
             yield draft
         return
-    header = like.header if like is not None and isinstance(like.header, OmeHeader) else None
-    with replacing_folder(path) as folder:
+    header = new.like.header if new.like is not None and isinstance(new.like.header, OmeHeader) else None
+    with replacing_folder(new.path, overwrite=new.overwrite) as folder:
         if header is None:
-            create(folder, shape, 3, None, chunks)
-            draft = ZarrDraft(folder.absolute(), 3, tuple(range(len(shape))))
+            create(folder, new.shape, 3, None, new.chunks)
+            draft = ZarrDraft(folder.absolute(), 3, tuple(range(len(new.shape))))
             yield draft
             draft.finish()
         else:
-            with _image(folder, shape, header, name=path.stem, chunks=chunks) as draft:
+            with _image(folder, new, header, name=new.path.stem) as draft:
                 yield draft
 
 
@@ -80,20 +80,21 @@ def _image_of(path: Path) -> OmeHeader:
 
 
 @contextmanager
-def _adding(path: Path, shape: Shape, chunks: Shape | None) -> Iterator[ZarrDraft]:
+def _adding(new: NewLabels) -> Iterator[ZarrDraft]:
+    path = new.path
     header = _image_of(path)
     label = {"image-label": _image_label(header)}
     # Beside the group of labels: others may make that one in the meantime.
     with hidden_folder(path.parent.parent / path.name) as folder:
-        with _image(folder, shape, header, name=path.name, chunks=chunks, label=label) as draft:
+        with _image(folder, new, header, name=path.name, label=label) as draft:
             yield draft
         group = find_node(path.parent)
         if group is None:
-            with replacing_folder(path.parent) as labels:
+            with replacing_folder(path.parent, overwrite=False) as labels:
                 folder.rename(labels / path.name)
                 _write_group(labels, header.zarr_format, {_LABELS: [path.name]})
         else:
-            take_place(folder, path)
+            take_place(folder, path, overwrite=new.overwrite)
             _list(group, path.name)
     _consolidate(path)
 
@@ -109,11 +110,10 @@ def _image_label(header: OmeHeader) -> dict[str, Any]:
 @contextmanager
 def _image(
     folder: Path,
-    shape: Shape,
+    new: NewLabels,
     header: OmeHeader,
     *,
     name: str,
-    chunks: Shape | None,
     label: dict[str, Any] | None = None,
 ) -> Iterator[ZarrDraft]:
     """An image with the levels of another one, and its axes but for channels; `label` are its further entries.
@@ -124,10 +124,10 @@ def _image(
     names = [header.axes[place].name for place in axes]
     finest, *coarser = [tuple(level[place] for place in axes) for level in _level_shapes(header)]
     sites = tuple(number for number, place in enumerate(axes) if place in header.places("space"))
-    if shape != tuple(finest[number] for number in sites):
-        fitting = tuple(finest[number] for number in sites)
-        raise InputError(f"labels shaped {shape} do not lie on {header.group}, which is shaped {fitting}")
-    create(folder / "0", finest, header.zarr_format, names, _with_others(chunks, sites, len(axes)))
+    fitting = tuple(finest[number] for number in sites)
+    if new.shape != fitting:
+        raise InputError(f"labels shaped {new.shape} do not lie on {header.group}, which is shaped {fitting}")
+    create(folder / "0", finest, header.zarr_format, names, _with_others(new.chunks, sites, len(axes)))
     draft = ZarrDraft((folder / "0").absolute(), header.zarr_format, sites)
     yield draft
     draft.finish()

@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dope.arrays import Labels
+from dope.durable import replacing
 from dope.errors import InputError
 from dope.io import npy
 from dope.io.content import (
     Description,
     Image,
+    NewLabels,
     Shape,
     Spacing,
     as_spacing,
@@ -32,7 +34,7 @@ from dope.io.content import (
     declared,
 )
 from dope.io.file_array import FileArray, Stamp
-from dope.io.files import check_file, reading, replacing
+from dope.io.files import check_file, reading
 from dope.io.lazy import Lazy
 from dope.io.tiff_pages import check_pages
 from dope.memory import require_bytes
@@ -116,20 +118,20 @@ def describe(path: Path) -> Description:
         )
 
 
-def save(path: Path, labels: Labels, like: Image | None) -> None:
+def save(new: NewLabels, labels: Labels) -> None:
     """Write labels as uint8 of 0 and 1, packed with deflate, with the spacing where it is known."""
     import tifffile
 
-    check_shape(path, labels.shape)
+    check_shape(new.path, labels.shape)
     big = labels.size > _MOST_CLASSIC_BYTES
-    with replacing(path) as temporary:
+    with replacing(new.path, overwrite=new.overwrite) as temporary:
         tifffile.imwrite(
             temporary,
             labels.view(np.uint8),
             bigtiff=big,
             photometric="minisblack",
             compression="zlib",
-            **_dialect(path, labels.ndim, like, big),
+            **_dialect(new.path, labels.ndim, new.like, big),
         )
 
 

@@ -14,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 
 from dope.arrays import Labels
+from dope.durable import writing
 from dope.io.content import Shape
 from dope.io.file_array import alone, unwritten
-from dope.io.files import reading, writing
+from dope.io.files import reading
 from dope.io.lazy import Parts
 from dope.io.zarr_source import holds_chunks
 

@@ -17,6 +17,7 @@ import numpy as np
 from dope.errors import InputError
 from dope.io.content import Shape, bytes_of, check_numbers
 from dope.io.files import reading
+from dope.io.places import resolved
 from dope.memory import require_bytes
 
 SUFFIX = ".zarr"
@@ -76,6 +77,13 @@ def store_of(path: Path) -> Path:
         if part.lower().endswith(SUFFIX):
             return Path(*parts[:count])
     raise InputError(f"{path}: no part of it ends in {SUFFIX}")
+
+
+def outermost_store(path: Path) -> Path:
+    """All that a path is a part of, links resolved: up to the last folder that has metadata, if only by its name."""
+    store = resolved(store_of(path))
+    above = [folder for folder in resolved(path).parents if any((folder / name).is_file() for name in METADATA)]
+    return min([store, *above], key=lambda folder: len(folder.parts))
 
 
 def check_inside(path: Path, store: Path) -> None:

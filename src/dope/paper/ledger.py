@@ -18,9 +18,10 @@ import numpy as np
 
 from dope import __version__
 from dope.arrays import Labels
+from dope.durable import replacing
 from dope.errors import DopeError, InputError
 from dope.executors.threads import cores
-from dope.io.files import reading, replacing
+from dope.io.files import reading
 
 Record = dict[str, Any]
 Say = Callable[[str], object]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from dope.durable import replacing
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
-from dope.io.files import replacing
 from dope.paper.ink import InkBench, ink
 from dope.paper.ink_page import ink_section
 from dope.paper.ledger import Say, silent

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from dope.api import minimize
 from dope.arrays import Labels
+from dope.durable import replacing
 from dope.energy import Energy
 from dope.errors import DopeError
-from dope.io.files import replacing
 from dope.memory import as_text, available_bytes
 from dope.methods import Admm
 from dope.paper.cases import (
