@@ -198,7 +198,7 @@ def make_socket(path):
 
 def make_large_file(path):
     with path.open("wb") as stream:
-        stream.truncate(1 << 33)
+        stream.truncate(1 << 28)
 
 
 def make_folder_of_mine(path):
