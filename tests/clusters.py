@@ -26,19 +26,17 @@ class Cluster:
         self.start_scheduler()
 
     def start_scheduler(self):
-        self.scheduler = self._start(
-            "scheduler", "--host=127.0.0.1", f"--port={self._port}", "--dashboard-address=127.0.0.1:0"
-        )
+        self.scheduler = self._start("scheduler", f"--port={self._port}")
 
     def start_worker(self, *options):
-        worker = self._start(
-            "worker", self.address, "--host=127.0.0.1", "--nthreads=1", "--no-nanny", "--no-dashboard", *options
+        self.workers.append(
+            self._start("worker", self.address, "--nthreads=1", "--no-nanny", "--no-dashboard", *options)
         )
-        self.workers.append(worker)
-        return worker
+        return self.workers[-1]
 
     def _start(self, what, *options):
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options, *self._options]
+        loopback = "--host=127.0.0.1", "--dashboard-address=127.0.0.1:0"
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options, *loopback, *self._options]
         self._started.append(start_quietly(command))
         return self._started[-1]
 
