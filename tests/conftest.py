@@ -26,7 +26,7 @@ def data_folder() -> Path:
 
 
 # Many times what the longest takes: what is not over by then waits for something that will not come.
-MOST_SECONDS = 180
+MOST_SECONDS = 600
 
 
 @pytest.fixture(autouse=True)

@@ -58,7 +58,7 @@ def test_what_stays_undecided_has_a_true_bound(data):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_a_volume_in_files(tmp_path, kernel, masked, dtype):
-    unary, image = volume((24, 30, 20))
+    unary, image = volume((18, 22, 15))
     image = image.astype(dtype)
     mask = np.random.default_rng(1).random(unary.shape) < 0.8 if masked else None
     settings = {"lam": 0.7, "kernel": kernel, "spacing": (2.0, 1.0, 1.0)}
