@@ -6,18 +6,17 @@ A process takes seconds to start, so the tests share a cluster, and each brings 
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dope
+from clusters import READY_SECONDS, Cluster, kill
 from dope import Admm, Dask, DopeError, Serial
 from dope.executors import dask_crew
 from test_dask import Caller, Echo, Sleeper, assert_same, grid_energy
@@ -27,91 +26,12 @@ distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are stopped and killed by signals")
 
-READY_SECONDS = 60.0
-
-
-class Cluster:
-    """A scheduler and workers, each a process of its own, on loopback; with options for all of them."""
-
-    def __init__(self, scheme="tcp", *options):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
-        self.address = f"{scheme}://127.0.0.1:{self._port}"
-        self._options = [f"--protocol={scheme}", *options]
-        self._started = []
-        self.workers = []
-        self.start_scheduler()
-
-    def start_scheduler(self):
-        self.scheduler = self._start(
-            "scheduler", "--host=127.0.0.1", f"--port={self._port}", "--dashboard-address=127.0.0.1:0"
-        )
-
-    def start_worker(self, *options):
-        worker = self._start(
-            "worker", self.address, "--host=127.0.0.1", "--nthreads=1", "--no-nanny", "--no-dashboard", *options
-        )
-        self.workers.append(worker)
-        return worker
-
-    def _start(self, what, *options):
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options, *self._options]
-        quiet = subprocess.DEVNULL
-        self._started.append(subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet))
-        return self._started[-1]
-
-    def bring_to(self, number):
-        """So many workers: those that live, and as many new ones as are wanting."""
-        self.workers = [worker for worker in self.workers if worker.poll() is None]
-        while len(self.workers) > number:
-            kill(self.workers.pop())
-        while len(self.workers) < number:
-            self.start_worker()
-        self.await_workers(number)
-
-    def await_workers(self, number):
-        end = time.monotonic() + READY_SECONDS
-        while self._number_of_workers() != number:
-            assert time.monotonic() < end, f"not {number} workers after {READY_SECONDS} s"
-            time.sleep(0.1)
-
-    def _number_of_workers(self):
-        try:
-            with distributed.Client(self.address, timeout=READY_SECONDS, set_as_default=False) as client:
-                return len(client.scheduler_info()["workers"])
-        except OSError:
-            return None
-
-    def kill_scheduler(self):
-        kill(self.scheduler)
-        for worker in self.workers:  # they leave with it
-            worker.wait()
-
-    def close(self):
-        for process in self._started:
-            kill(process)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    cluster = Cluster()
-    yield cluster
-    cluster.close()
-
 
 @pytest.fixture
 def pair(cluster):
     """The cluster with two workers."""
     cluster.bring_to(2)
     return cluster
-
-
-def kill(*processes):
-    for process in processes:
-        process.kill()
-        process.wait()
 
 
 def once(action):
@@ -231,6 +151,8 @@ def test_ctrl_c_stops_the_blocks_and_spares_the_workers(tmp_path):
     )
     command = [sys.executable, script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as running:
+        overdue = threading.Timer(READY_SECONDS, running.kill)  # who reads a line waits without end
+        overdue.start()
         try:
             assert running.stdout.readline() == "ready\n"
             with pytest.raises(subprocess.TimeoutExpired):
@@ -242,7 +164,19 @@ def test_ctrl_c_stops_the_blocks_and_spares_the_workers(tmp_path):
             assert time.monotonic() - begun < 5.0
             assert running.wait(20) == 0
         finally:
+            overdue.cancel()
             running.kill()
+
+
+@pytest.mark.slow
+def test_what_a_failed_test_leaves_is_cleared_away(cluster):
+    """The tests' own cluster: whatever hangs or is gone, the next test finds what it needs."""
+    for strike in (lambda process: process.send_signal(signal.SIGSTOP), kill):
+        cluster.bring_to(1)
+        for process in (cluster.scheduler, *cluster.workers):
+            strike(process)
+        cluster.start_again()
+    cluster.bring_to(1)
 
 
 @pytest.mark.slow

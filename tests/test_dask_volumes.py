@@ -4,24 +4,18 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dope
+from clusters import job_cluster, kill
 from dope import Admm, Dask, Energy, InputError, LazyEnergy
 from test_bracketing import volume
-from test_dask_faults import Cluster, kill
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are stopped and killed by signals")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    cluster = Cluster()
-    yield cluster
-    cluster.close()
 
 
 @pytest.fixture(scope="module")
@@ -118,23 +112,22 @@ def test_faults_in_the_middle_of_a_pass(cluster, stored, how):
 
     timer = threading.Timer(0.4, strike)
     timer.start()
-    with Dask(cluster.address, patience=3.0 if how == "one hangs" else 40.0) as executor:
-        result = solved(energy, executor)
-    timer.join()
-    for worker in hanging:
-        worker.send_signal(signal.SIGCONT)
-        kill(worker)
+    try:
+        with Dask(cluster.address, patience=3.0 if how == "one hangs" else 40.0) as executor:
+            result = solved(energy, executor)
+    finally:
+        timer.join()
+        kill(*hanging)
     assert result.exact
     assert np.array_equal(result.labels, expected)
 
 
-# dask-jobqueue leaves the processes of its local jobs to the garbage collector.
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_cluster_of_jobs(stored):
-    jobqueue = pytest.importorskip("dask_jobqueue.local")
+def test_a_cluster_of_jobs_in_a_folder_with_a_space(stored, tmp_path):
+    pytest.importorskip("dask_jobqueue")
     energy, expected = stored
-    loopback = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    with jobqueue.LocalCluster(cores=1, memory="1GB", scheduler_options=loopback) as jobs:
+    (tmp_path / "with space").symlink_to(sys.prefix)
+    python = tmp_path / "with space" / Path(sys.executable).relative_to(sys.prefix)
+    with job_cluster(python) as jobs:
         jobs.scale(jobs=2)
         with distributed.Client(jobs, set_as_default=False) as client:
             client.wait_for_workers(1, timeout=60)

@@ -19,9 +19,9 @@ STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Their commands and code build on each other, in order and in one folder.
 LONG = ("mri",)  # and what brings the scan is large
 NAMES = ("choose", "energies", "formats", "large", "mri", "photo", "python", "signed")
-# After its first command with a sixteenth of the pixels: eight million take half a minute. `make slow` takes them all.
+# After its first command with one pixel of 64: eight million take half a minute. `make slow` takes them all.
 REDUCED = ("photo",)
-SHORTER = 4  # are the sides
+SHORTER = 8  # are the sides
 GUIDES = [PROJECT / "docs" / f"{name}.md" for name in NAMES]
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 BLOCKS = [
@@ -33,7 +33,7 @@ BLOCKS = [
 
 
 def reduce_sample(folder: Path) -> None:
-    """Leave every fourth row and column of the photo, and the strokes where they were on it."""
+    """Leave every eighth row and column of the photo, and the strokes where they were on it."""
     photo, strokes = folder / "canyon-wren.jpg", folder / "canyon-wren.json"
     write_image(photo, read_image(photo)[::SHORTER, ::SHORTER])
     told = json.loads(strokes.read_text(encoding="utf-8"))

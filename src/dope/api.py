@@ -93,9 +93,11 @@ def minimize(
         What blocks at work may take together, such as "8GB", where they are read, solved and forgotten: blocks are as
         large as that allows. By default half of what is available.
     checkpoint : path, optional
-        A new folder in which replies of blocks are kept, for a later `resume`. The method is `Bracketing()` then.
+        A new or empty folder in which replies of blocks are kept, for a later `resume`. The method is `Bracketing()`
+        then.
     resume : path, optional
-        The folder of a run that was broken off: goes on from there, with the same energy and settings.
+        The folder of a run that was broken off: goes on from there, with the same energy and settings. What is in it
+        is taken as proved: trust it as you trust the program.
     out : array, optional
         Where labels go instead of a new array: anything with `out[box] = labels`, such as a Zarr array, a mapped one,
         or `dope.io.open_labels(path, shape)`. The last two are written by blocks where they run, others from here.

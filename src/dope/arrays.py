@@ -1,5 +1,6 @@
 """Array types, and the door at which dtype and shape are settled; past it they are trusted."""
 
+import hashlib
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -113,3 +114,17 @@ def binary_places(arrays: Iterable[Reals], most: int = 20) -> int | None:
                     return None
                 part = part * 2
     return places
+
+
+def digest(arrays: Iterable[npt.NDArray[Any] | None]) -> str:
+    """A hash of arrays with their types and shapes; None stands for one that is not there.
+
+    >>> digest([np.zeros(2), None]) == digest([None, np.zeros(2)])
+    False
+    """
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(b"none\n" if array is None else f"{array.dtype.str} {array.shape}\n".encode())
+        if array is not None:
+            found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()

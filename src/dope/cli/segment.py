@@ -92,7 +92,7 @@ def segment(
         str | None, typer.Option(help="Run blocks on a Dask cluster: its address, or local:4 for 4 processes here.")
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="Keep what blocks find in this new folder, for --resume.")
+        str | None, typer.Option(help="Keep what blocks find in this new or empty folder, for --resume.")
     ] = None,
     resume: Annotated[str | None, typer.Option(help="Go on from the --checkpoint folder of a broken run.")] = None,
     trace: Annotated[str | None, typer.Option(help="Write a line of JSON per round here, as it ends.")] = None,

@@ -14,7 +14,6 @@ import os
 import socket
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Labels, Sites, binary_places
+from dope.arrays import Labels, Sites, binary_places, digest
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
@@ -67,7 +66,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Seen:
-    """Facts about the sites of a block that take part, and about the pairs that begin there."""
+    """Facts about the sites of a block that take part, and about the pairs that begin there.
+
+    `digest` is of all that the block's part of the energy follows from; it is empty where prices were not asked for.
+    """
 
     inside: int
     largest: float
@@ -77,7 +79,7 @@ class Seen:
     high: tuple[float, ...]
     contrast: int
     pairs: int
-    crc: int
+    digest: str
     work: Work
 
 
@@ -199,7 +201,6 @@ class BoxWorker:
             prices = energy.unary.at(box) if ask.prices and not nothing else None
             seen = energy.features is not None and not nothing
             pixels = energy.features_at(region, inside) if seen else None
-        crc = 0 if inside is None else _crc(inside[mine], 0)
         largest = total = 0.0
         places: int | None = 0 if ask.places else None
         number = math.prod(s.stop - s.start for s in box) if inside is None else int(np.count_nonzero(inside[mine]))
@@ -209,12 +210,10 @@ class BoxWorker:
             size = np.abs(own)
             largest, total = float(size.max()), float(size.sum(dtype=np.float64))
             places = binary_places([own]) if ask.places else None
-            crc = _crc(prices, crc)
         low: tuple[float, ...] = ()
         high: tuple[float, ...] = ()
         contrast = pairs = 0
         if pixels is not None:
-            crc = _crc(pixels[mine], crc)
             used = pixels[mine].reshape(-1, pixels.shape[-1]) if inside is None else pixels[mine][inside[mine]]
             low = tuple(float(used[:, c].min()) for c in range(used.shape[-1]))
             high = tuple(float(used[:, c].max()) for c in range(used.shape[-1]))
@@ -225,7 +224,15 @@ class BoxWorker:
                     contrast, pairs = _core.contrast(
                         native_features(pixels), energy.pairs.offsets, *corners, ask.unit, here
                     )
-        return Seen(number, largest, total, places, low, high, contrast, pairs, crc, work)
+        here_only = (None if wider is None else wider[mine] for wider in (inside, pixels))
+        found = digest([*here_only, prices, *self._given_weights(box)]) if ask.prices else ""
+        return Seen(number, largest, total, places, low, high, contrast, pairs, found, work)
+
+    def _given_weights(self, box: Box) -> list[npt.NDArray[Any]]:
+        """What the weights of a box's pairs are made of besides features."""
+        fields, counts = self._energy.fields or (), self._energy.pairs.counts
+        divisors = [] if counts is None else [count[s] for count, s in zip(counts, box, strict=True)]
+        return [*(field.at(box) for field in fields), *divisors]
 
     def _prove(self, ask: Prove, work: Work) -> Proved:
         part = self._opened(ask, work)
@@ -408,10 +415,6 @@ def _between_blocks(energy: Energy, labels: Labels, undecided: Labels, mine: Box
     some = replace(pairs, inside=np.ascontiguousarray(inside))
     left_out: Fraction = some.exact_roughness(labels, mine) - some.crop(mine).exact_roughness(labels[mine])
     return left_out
-
-
-def _crc(array: npt.NDArray[Any], before: int) -> int:
-    return zlib.crc32(np.ascontiguousarray(array).data, before)
 
 
 def _require_finite(values: npt.NDArray[Any], box: Box) -> None:

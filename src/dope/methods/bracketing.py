@@ -18,9 +18,9 @@ So blocks may run anywhere, fail and run again, in any order: the labels are tho
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
-import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -47,7 +47,7 @@ from dope.methods.bracket_block import (
     Settle,
     Work,
 )
-from dope.methods.checkpoint import Checkpoint
+from dope.methods.checkpoint import Checkpoint, read_manifest, require_new
 from dope.methods.known import LABEL, OPEN, Codes, Known, packed, unpacked
 from dope.pairs import Box
 from dope.partition import Partition
@@ -95,6 +95,7 @@ class Bracketing:
             lazy = LazyEnergy.of(problem.energy)
             problem = LazyProblem(lazy, problem.partition, problem.solver, problem.executor)
         solver = _checked(problem)
+        self._require_folder()
         problem = replace(problem, energy=looked_at(problem.energy, problem.partition, problem.executor))
         energy = problem.energy
         fixed = FixedPoint.for_costs(_costs(energy), solver.bits)
@@ -124,6 +125,11 @@ class Bracketing:
         if self.memory is None:
             return OPEN_SITES
         return self.memory // (GRAPH_SITE_BYTES + GRAPH_PAIR_BYTES * energy.pairs.degree // 2)
+
+    def _require_folder(self) -> None:
+        """Refuse a folder that cannot be used before all arrays are read."""
+        if self.checkpoint is not None:
+            (read_manifest if self.resume else require_new)(Path(self.checkpoint))
 
     def _checkpoint(self, problem: LazyProblem, fixed: FixedPoint) -> Checkpoint | None:
         if self.checkpoint is None:
@@ -184,7 +190,7 @@ def looked_at(energy: LazyEnergy, partition: Partition, executor: Executor) -> L
         total=math.fsum(one.total for one in seen),
         places=None if any(p is None for p in found) else max(p for p in found if p is not None),
         beta=beta,
-        digest=f"{zlib.crc32(np.array([one.crc for one in seen], dtype=np.uint32).tobytes()):08x}",
+        digest=hashlib.sha256("".join(one.digest for one in seen).encode()).hexdigest(),
     )
     return replace(energy, beta=beta, facts=facts)
 

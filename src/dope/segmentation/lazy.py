@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dope.api import automatic_flow_solver, checked_target, lazy_partition, minimize
-from dope.arrays import FOREGROUND, Reals
+from dope.arrays import FOREGROUND, Reals, digest
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.lazy import LazyEnergy, Prices, Readable, Stored
 from dope.methods.bracketing import looked_at
+from dope.methods.checkpoint import require_new
 from dope.models import kernel_lam, probability_unary, seed_unary
 from dope.models.smoothing import SMOOTHING
 from dope.pairs import Box, Kernel
@@ -127,7 +128,9 @@ def segmented_lazily(
         resume=settings.get("resume"),
     )
     if settings.get("out") is not None:
-        checked_target(settings["out"], shape)  # before everything is read
+        checked_target(settings["out"], shape)  # before everything is read, and so the folder
+    if settings.get("checkpoint") is not None:
+        require_new(Path(settings["checkpoint"]))
     energy = looked_at(energy, partition, executor)
     energy = energy.scaled(_automatic_lam(energy, known, kernel, spacing) if lam is None else lam)
     seeds = known.seeds(shape)
@@ -156,12 +159,8 @@ def _with_strokes(energy: LazyEnergy, seeds: npt.NDArray[np.int8]) -> LazyEnergy
     stroked = int(np.count_nonzero(seeds))
     constant = strength * int(np.count_nonzero(seeds == FOREGROUND))
     total = energy.facts.total + strength * stroked
-    digest = f"{energy.facts.digest}-{_digest(seeds)}"
-    facts = replace(energy.facts, total=total, digest=digest, places=None, largest=energy.facts.largest + strength)
+    both = f"{energy.facts.digest}-{digest([seeds])}"
+    facts = replace(energy.facts, total=total, digest=both, places=None, largest=energy.facts.largest + strength)
     return replace(
         energy, unary=Stroked(energy.unary, Stored.of("scribbles", seeds), strength), constant=constant, facts=facts
     )
-
-
-def _digest(seeds: npt.NDArray[np.int8]) -> str:
-    return f"{zlib.crc32(np.ascontiguousarray(seeds).data):08x}"
