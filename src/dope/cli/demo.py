@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dope import samples
-from dope.cli.exits import CANCELLED, Cancel, Watch, exit_codes
+from dope.cli.exits import CANCELLED, Cancel, Watch
 from dope.cli.methods import METHODS, MethodName
 from dope.cli.progress import Counted, at_work
+from dope.cli.screen import progress_console, say
 from dope.cli.tables import bound_in_words, print_rows
 from dope.errors import InputError, MissingExtraError
 from dope.executors import Threads
@@ -42,38 +42,38 @@ def demo(
     ] = None,
 ) -> None:
     """Segment a packaged 8-megapixel photo from packaged strokes, and write pictures of it."""
-    with exit_codes():
-        threads = Threads(workers)
-        lam = kernel_lam(kernel)
-        _make_folder(output)
-        begun = time.perf_counter()
-        console = Console(stderr=True)
-        with samples.canyon_wren() as sample, Cancel() as cancel:
-            with at_work(console, f"reading {sample.photo.name}"):
-                image = read_image(sample.photo)
-                seeds = read_scribbles(sample.scribbles, image.shape)
-                # Says what is wrong with blocks or overlap before anything is computed.
-                Partition.grid(seeds.shape, blocks if blocks is not None else 1, overlap=overlap)
-            with at_work(console, "learning colours, minimizing") as show:
-                way = None if method is None else METHODS[method]()
-                executor = Counted(threads, show.done)
-                result = segment(
-                    image, scribbles=seeds, kernel=kernel, lam=lam,
-                    blocks=blocks, overlap=overlap, method=way, executor=executor, watch=Watch(cancel, show),
-                )  # fmt: skip
-            with at_work(console, "drawing"):
-                run = _Run(image, seeds, result, kernel, overlap)
-                missing = _write_pictures(run, output)
-                for file in (sample.photo, sample.scribbles):  # to try `dope segment` on
-                    with replacing(output / file.name) as temporary:
-                        shutil.copyfile(file, temporary)
-        _print_table(run, seconds=time.perf_counter() - begun)
-        print(f"\nmask.png, overlay.png, blocks.png{'' if missing else ' and convergence.png'} are in {output}")
-        print(f"photo and strokes too: {' and '.join(file.name for file in (sample.photo, sample.scribbles))}")
-        if missing:
-            print(f"convergence.png was not drawn: {missing}")
-        if result.stopped == "cancelled":
-            raise typer.Exit(CANCELLED)
+    threads = Threads(workers)
+    lam = kernel_lam(kernel)
+    _make_folder(output)
+    begun = time.perf_counter()
+    console = progress_console()
+    with samples.canyon_wren() as sample, Cancel() as cancel:
+        with at_work(console, f"reading {sample.photo.name}"):
+            image = read_image(sample.photo)
+            seeds = read_scribbles(sample.scribbles, image.shape)
+            # Says what is wrong with blocks or overlap before anything is computed.
+            Partition.grid(seeds.shape, blocks if blocks is not None else 1, overlap=overlap)
+        with at_work(console, "learning colours, minimizing") as show:
+            way = None if method is None else METHODS[method]()
+            executor = Counted(threads, show.done)
+            result = segment(
+                image, scribbles=seeds, kernel=kernel, lam=lam,
+                blocks=blocks, overlap=overlap, method=way, executor=executor, watch=Watch(cancel, show),
+            )  # fmt: skip
+        with at_work(console, "drawing"):
+            run = _Run(image, seeds, result, kernel, overlap)
+            missing = _write_pictures(run, output)
+            for file in (sample.photo, sample.scribbles):  # to try `dope segment` on
+                with replacing(output / file.name) as temporary:
+                    shutil.copyfile(file, temporary)
+    _print_table(run, seconds=time.perf_counter() - begun)
+    say()
+    say(f"mask.png, overlay.png, blocks.png{'' if missing else ' and convergence.png'} are in {output}")
+    say(f"photo and strokes too: {' and '.join(file.name for file in (sample.photo, sample.scribbles))}")
+    if missing:
+        say(f"convergence.png was not drawn: {missing}")
+    if result.stopped == "cancelled":
+        raise typer.Exit(CANCELLED)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from dope.cli import screen
 from dope.result import Result
+
+# Characters of a value: several paths, and no more of what a header may hold.
+_LONGEST_VALUE = 2000
 
 
 def print_rows(rows: Mapping[str, str]) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
-        table.add_row(name, value)
-    Console(soft_wrap=True).print(table, highlight=False, markup=False)
+        table.add_row(*(Text(screen.shortened(screen.printable(text), _LONGEST_VALUE)) for text in (name, value)))
+    screen.show(table)
 
 
 def bound_in_words(result: Result) -> str:
