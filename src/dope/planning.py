@@ -59,6 +59,8 @@ ROUND_PAIRS, MOST_ROUND_SITES, LEAST_ROUND_SITES = 6 << 20, 1 << 21, 1 << 18
 SURE = 6.9
 # The coordinator lists its blocks; more than this take seconds to list.
 MOST_BLOCKS = 1_000_000
+# More seconds or bytes per site than any machine takes; sums and products of such numbers are still numbers.
+MOST_COST = 1e15
 # Of a block on its way through Dask, beside its codes: seconds of client and scheduler, and the bytes of its recipe and
 # message. Measured with benchmarks/simulate.py --overhead.
 TASK_SECONDS, TASK_BYTES = 0.004, 4_000
@@ -400,11 +402,13 @@ class Costs:
             rounds = tuple(Round(**one) for one in found["rounds"])
             costs = cls(**{**found, "rounds": rounds, "spread": tuple(found["spread"])})
             numbers = [*_numbers(costs), *(number for one in rounds for number in _numbers(one)), *costs.spread]
-            if not rounds or not costs.spread or not all(0 <= number < math.inf for number in numbers):
-                raise ValueError("a number is below 0, or not finite, or there are none")
+            if not rounds or not costs.spread or not all(0 <= number < MOST_COST for number in numbers):
+                raise ValueError(f"a number is below 0, or not below {MOST_COST:g}, or there are none")
+            if not all(isinstance(one.name, str) for one in rounds):
+                raise ValueError("a round's name is no text")
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}; expected a file of costs.") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise InputError(f"{path} holds no costs ({error}); write such a file with dope plan --measure.") from error
         return costs
 

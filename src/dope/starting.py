@@ -18,6 +18,12 @@ def leave(number: int, frame: FrameType | None) -> None:
     os._exit(CANCELLED)
 
 
+def end() -> None:
+    """All is loaded: from here on Ctrl-C interrupts, as there may be things that have to end well."""
+    if signal.getsignal(signal.SIGINT) is leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def is_command() -> bool:
     """Whether this process was started as `dope` or `python -m dope.cli`, and is none of its workers."""
     first, started = sys.argv[:1], sys.orig_argv

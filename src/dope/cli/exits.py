@@ -50,10 +50,7 @@ class Commands(TyperGroup):
     def _ended(self, work: Callable[[], Any]) -> int:
         """The exit code of some work, after the line about what went wrong."""
         try:
-            if (
-                signal.getsignal(signal.SIGINT) is starting.leave
-            ):  # all is loaded: from here on there may be things to end well
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+            starting.end()
             code = work()
             screen.flush()
         except typer.Exit as ended:

@@ -22,8 +22,19 @@ from dope.errors import DopeError, InputError
 _PIECE = 1 << 20
 
 
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuse what no file can be called, which the system calls raise a bare ValueError for."""
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds half a character") from None
+    if b"\0" in encoded:
+        raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds a zero byte")
+
+
 def check_file(path: Path, kind: str) -> None:
     """Refuse what is not a file with something in it. Devices and pipes could be read for ever."""
+    check_name(path)
     with reading(path):
         status = path.stat()
     if stat.S_ISDIR(status.st_mode):
@@ -231,6 +242,9 @@ def _flush_tree(folder: Path) -> None:
 
 def _sibling(path: Path) -> Path:
     """A hidden name beside `path`. The suffix stays, because writers choose the format by it."""
+    check_name(path)
+    if not path.name:
+        raise InputError(f"{path}: a folder; name a file to write")
     return path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
 
 

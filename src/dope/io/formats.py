@@ -23,7 +23,7 @@ from dope.errors import InputError
 from dope.extras import require_extra
 from dope.io import images, nifti, npy, npz, ome_zarr, ome_zarr_labels, tiff, zarr_nodes
 from dope.io.content import Description, Image, Shape
-from dope.io.files import check_target
+from dope.io.files import check_name, check_target
 from dope.io.label_target import Draft, LabelTarget, converting
 from dope.io.lazy import Lazy
 
@@ -294,6 +294,7 @@ def _local(path: Name) -> Path:
     text = os.fspath(path)
     if _URL.match(text):
         raise InputError(f"{text}: an address; only files of this machine are read and written. Fetch it first")
+    check_name(text)
     return Path(text)
 
 
