@@ -30,7 +30,7 @@ _PIECE = 1 << 17
 
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
     """`values` as an array in memory, of whatever type they have."""
-    # Of masked arrays, dask's chunks and rows in a list among them, NumPy reads what lies under the mask, without a word.
+    # NumPy drops masks without a word, those of dask's chunks and of rows in a list too, and reads what is under them.
     values = values.compute() if hasattr(values, "compute") else values
     try:
         found = np.asanyarray(values)

@@ -61,6 +61,8 @@ SURE = 6.9
 MOST_BLOCKS = 1_000_000
 # More seconds or bytes per site than any machine takes; sums and products of such numbers are still numbers.
 MOST_COST = 1e15
+# Workers of a cluster, and bytes of a site.
+MOST_SIZE = (1 << 31) - 1
 # Of a block on its way through Dask, beside its codes: seconds of client and scheduler, and the bytes of its recipe and
 # message. Measured with benchmarks/simulate.py --overhead.
 TASK_SECONDS, TASK_BYTES = 0.004, 4_000
@@ -94,10 +96,7 @@ class Plan:
         """With the blocks given; or as few as fit into each worker's `memory`; or as `minimize` chooses."""
         if not shape or any(n < 1 for n in shape):
             raise InputError(f"shape is {shape}; expected the number of sites along each axis, at least 1.")
-        if pixel_bytes < 0:
-            raise InputError(f"pixel_bytes is {pixel_bytes}; expected 0 or more.")
-        if workers < 1:
-            raise InputError(f"workers is {workers}; expected at least 1.")
+        _check_sizes(pixel_bytes=(pixel_bytes, 0), workers=(workers, 1))
         plan = cls(shape, kernel, pixel_bytes, bits, 1, workers)
         number = plan._blocks(memory) if blocks is None else math.prod(layout_of(shape, blocks))
         return replace(plan, blocks=number)
@@ -417,6 +416,13 @@ class Costs:
         write_durably(Path(path), (json.dumps(asdict(self), indent=1) + "\n").encode())
 
 
+def _check_sizes(**sizes: tuple[int, int]) -> None:
+    """Refuse numbers below their least, or such as nothing has."""
+    for name, (value, least) in sizes.items():
+        if not least <= value <= MOST_SIZE:
+            raise InputError(f"{name} is {value}; expected {least} to {MOST_SIZE:,}.")
+
+
 def _numbers(thing: Costs | Round) -> list[float]:
     return [getattr(thing, one.name) for one in fields(thing) if one.name not in ("name", "rounds", "spread")]
 
@@ -546,11 +552,7 @@ class LazyPlan:
         """With the blocks that `minimize` takes where each worker has so much memory, or with those given."""
         if not shape or any(n < 1 for n in shape):
             raise InputError(f"shape is {shape}; expected the number of sites along each axis, at least 1.")
-        if workers < 1 or pixel_bytes < 0 or unary_bytes < 1:
-            raise InputError(
-                f"workers is {workers}, pixel_bytes {pixel_bytes}, unary_bytes {unary_bytes}; "
-                f"expected at least 1, 0 and 1."
-            )
+        _check_sizes(pixel_bytes=(pixel_bytes, 0), unary_bytes=(unary_bytes, 1), workers=(workers, 1))
         plan = cls(shape, kernel, ((),) * len(shape), pixel_bytes, unary_bytes, workers)
         if blocks is None:
             return replace(plan, cuts=plan._fitting_cuts(memory))
