@@ -7,6 +7,7 @@ escaped in one place; and a stream that cannot be written to is dealt with here.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, cast
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from dope.errors import DopeError
 
@@ -61,17 +62,10 @@ def say(text: str = "") -> None:
         print(printable(text), flush=True)
 
 
-def show(what: RenderableType) -> None:
-    """A table on standard output, whose cells have been made printable."""
-    with _standard_output():
-        _console(sys.stdout).print(what)
-        _flush(sys.stdout)
-
-
 def flush() -> None:
     """Write what others have printed on standard output, such as the help."""
     with _standard_output():
-        _flush(sys.stdout)
+        sys.stdout.flush()
 
 
 def complain(text: str) -> None:
@@ -86,7 +80,7 @@ def show_traceback(error: BaseException) -> None:
 
 def progress_console() -> Console:
     """Standard error for what is told while work goes on: if nobody can see it, that is no reason to stop."""
-    return _console(None if sys.stderr is None else cast(IO[str], _Tolerant(sys.stderr)))
+    return _console(cast(IO[str], _Tolerant(sys.stderr)))
 
 
 def tell(console: Console, text: str) -> None:
@@ -102,8 +96,11 @@ def prepare_streams() -> None:
         except OSError:
             # The next file that is opened would get the number, and then what is printed.
             os.open(os.devnull, os.O_RDWR)
+    # Where a stream was closed, Python has None.
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
@@ -130,15 +127,14 @@ class _Tolerant:
         return getattr(self._stream, name)
 
 
-def _console(stream: IO[str] | None) -> Console:
-    return Console(file=stream, stderr=stream is None, markup=False, emoji=False, highlight=False, soft_wrap=True)
+def _console(stream: IO[str]) -> Console:
+    return Console(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def _write_error(line: str) -> None:
-    if sys.stderr is not None:
-        stream = _Tolerant(sys.stderr)
-        stream.write(f"{line}\n")
-        stream.flush()
+    stream = _Tolerant(sys.stderr)
+    stream.write(f"{line}\n")
+    stream.flush()
 
 
 @contextmanager
@@ -152,11 +148,6 @@ def _standard_output() -> Iterator[None]:
         _give_up(sys.stdout)
         reason = (error.strerror or str(error)).lower()
         raise DopeError(f"cannot write to standard output: {reason}; files that were asked for are whole.") from error
-
-
-def _flush(stream: IO[str] | None) -> None:
-    if stream is not None:
-        stream.flush()
 
 
 def _give_up(stream: IO[str]) -> None:

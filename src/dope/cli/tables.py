@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.table import Table
-from rich.text import Text
-
-from dope.cli import screen
+from dope.cli.screen import say, shortened
 from dope.result import Result
 
 # Characters of a value: several paths, and no more of what a header may hold.
@@ -15,10 +12,10 @@ _LONGEST_VALUE = 2000
 
 
 def print_rows(rows: Mapping[str, str]) -> None:
-    table = Table.grid(padding=(0, 2))
+    """A name and its value per line, whatever the width of a terminal: a path that is cut helps nobody."""
+    widest = max(map(len, rows), default=0)
     for name, value in rows.items():
-        table.add_row(*(Text(screen.shortened(screen.printable(text), _LONGEST_VALUE)) for text in (name, value)))
-    screen.show(table)
+        say(f"{name:<{widest}}  {shortened(value, _LONGEST_VALUE)}")
 
 
 def bound_in_words(result: Result) -> str:

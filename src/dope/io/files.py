@@ -112,6 +112,9 @@ def check_target(path: Path, overwrite: bool) -> None:
     """Refuse a file that could not be written: no such folder, not writable, or there already."""
     if path.is_dir():
         raise InputError(f"{path}: a folder; name a file to write")
+    if path.exists() and not path.is_file():
+        # Even to replace it is refused: a file would take the place of /dev/null, for everybody.
+        raise InputError(f"{path}: a device or pipe; name a file to write")
     if path.exists() and not overwrite:
         raise InputError(
             f"{path}: there already; choose another name, or ask for it to be replaced (overwrite=True, --overwrite)"
