@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dope.cli.screen import say, shortened
+from dope.cli.screen import printable, say, shortened
 from dope.result import Result
 
 # Characters of a value: several paths, and no more of what a header may hold.
@@ -15,7 +15,7 @@ def print_rows(rows: Mapping[str, str]) -> None:
     """A name and its value per line, whatever the width of a terminal: a path that is cut helps nobody."""
     widest = max(map(len, rows), default=0)
     for name, value in rows.items():
-        say(f"{name:<{widest}}  {shortened(value, _LONGEST_VALUE)}")
+        say(f"{name:<{widest}}  {shortened(printable(value), _LONGEST_VALUE)}")
 
 
 def bound_in_words(result: Result) -> str:

@@ -52,7 +52,7 @@ class Known:
         """Of a box, from what is not colours."""
         given: Any = self.unary if self.unary is not None else self.probability
         name = "unary" if self.unary is not None else "probability"
-        part = as_array(name, (given if hasattr(given, "shape") else as_array(name, given))[where])
+        part = as_array(name, (given if hasattr(given, "dtype") else as_array(name, given))[where])
         if self.unary is not None:
             return as_reals(name, part)
         return probability_unary(part if inside is None else np.where(inside, part, part.dtype.type(0)))
