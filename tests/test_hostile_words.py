@@ -354,7 +354,7 @@ SCRIPT = "import sys\nfrom dope.cli import main\nsys.exit(main())\n"
 
 @ON_POSIX
 @pytest.mark.parametrize("started_as", ["module", "script"])
-@pytest.mark.parametrize("module", [b"numpy._core.multiarray", b"rich.console"])
+@pytest.mark.parametrize("module", [b"numpy.", b"rich.console"])
 def test_ctrl_c_while_modules_load(folder, started_as, module):
     (folder / "dope").write_text(SCRIPT)
     name = ["-m", "dope.cli"] if started_as == "module" else [str(folder / "dope")]
