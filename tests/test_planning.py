@@ -196,7 +196,7 @@ def test_costs_of_another_kernel_are_refused(costs):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [({"shape": ()}, "shape is"), ({"workers": 0}, "workers is 0"), ({"memory": 10**8}, "expected more than"),
-     ({"unary_bytes": 0}, "unary_bytes 0"), ({"shape": (10**5,) * 3, "memory": 3 * 10**8}, "blocks"),
+     ({"unary_bytes": 0}, "unary_bytes is 0"), ({"shape": (10**5,) * 3, "memory": 3 * 10**8}, "blocks"),
      ({"shape": (500,) * 3, "blocks": 1, "memory": 10**9}, "ask for more blocks")],
 )  # fmt: skip
 def test_bad_lazy_plans_are_refused(arguments, words):

@@ -1,7 +1,7 @@
 """Links that are right on a code host, made right on the site.
 
-Pages link to files outside of docs/. README, CONTRIBUTING, ARCHITECTURE and CHANGELOG have pages here; other files are
-copied beside the page and linked; a link to a folder becomes its text.
+Pages link to files outside of docs/. README, CONTRIBUTING, SECURITY, ARCHITECTURE and CHANGELOG have pages here; other
+files are copied beside the page and linked; a link to a folder becomes its text.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ PAGES = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
 }
 SHOWN = {page.removesuffix(".md"): file for file, page in PAGES.items() if file != "README.md"}
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")

@@ -6,6 +6,9 @@ result = dope.minimize(dope.Energy.grid(unary, lam=2.0, kernel=7, features=image
 result.labels, result.energy, result.lower_bound, result.exact
 """
 
+from dope import starting as starting  # before all that takes time to load
+
+# isort: split
 from typing import TYPE_CHECKING
 
 from dope.api import minimize

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,6 +29,34 @@ Index = tuple[slice, ...] | Sites
 _PIECE = 1 << 17
 
 
+def as_array(name: str, values: Any) -> npt.NDArray[Any]:
+    """`values` as an array in memory, of whatever type they have."""
+    # NumPy drops masks without a word, those of dask's chunks and of rows in a list too, and reads what is under them.
+    values = values.compute() if hasattr(values, "compute") else values
+    try:
+        found = np.asanyarray(values)
+    except ValueError:
+        raise InputError(f"{name} has rows of different lengths; expected an array.") from None
+    rows = values if isinstance(values, (list, tuple)) else [found]
+    if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
+        raise InputError(
+            f"{name} is a masked array with masked sites; pass its .data, and mask=~np.ma.getmaskarray(...) to leave "
+            f"these sites out, or fill them first, e.g. {name}.filled(0)."
+        )
+    return np.asarray(found)
+
+
+def known_shape(name: str, array: Any) -> tuple[int, ...]:
+    """The shape of an array that may lie anywhere."""
+    shape = tuple(np.shape(array))
+    try:
+        return tuple(operator.index(length) for length in shape)
+    except TypeError:
+        raise InputError(
+            f"{name} has the shape {shape}, as its chunks have unknown sizes; call compute_chunk_sizes() first."
+        ) from None
+
+
 def as_reals(name: str, values: npt.ArrayLike) -> Reals:
     """`values` as float32 or float64, unchanged where it is one of them already."""
     array = as_numbers(name, values)
@@ -41,12 +70,7 @@ def as_reals(name: str, values: npt.ArrayLike) -> Reals:
 
 def as_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """`values` as an array of real numbers of whatever type they have."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise InputError(f"{name} is a masked array with masked sites; fill them first, e.g. {name}.filled(0).")
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise InputError(f"{name} has rows of different lengths; expected an array.") from None
+    array = as_array(name, values)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} has dtype {array.dtype}; expected real numbers. Convert it to float first.")
     return array
@@ -71,7 +95,7 @@ def check_finite(name: str, array: Reals) -> None:
 
 def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...], *, name: str = "labels") -> Labels:
     """`labels` as bool of the given shape; 0/1 numbers are welcome, anything else is not."""
-    array = np.asarray(labels)
+    array = as_array(name, labels)
     if array.shape != shape:
         raise InputError(f"{name} have shape {array.shape}; expected {shape}, the shape of the unary.")
     if array.dtype == np.bool_:
@@ -84,7 +108,7 @@ def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...], *, name: str = "lab
 
 def as_sites(name: str, values: npt.ArrayLike, number: int) -> Sites:
     """`values` as a list of flat positions among `number` sites."""
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InputError(
             f"{name} has shape {array.shape} and dtype {array.dtype}; expected a list of flat positions, as integers. "

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Index, Reals, as_labels, as_numbers, as_reals, check_finite
+from dope.arrays import Index, Reals, as_array, as_labels, as_numbers, as_reals, check_finite
 from dope.coupling import Coupling, GraphCoupling, GridCoupling
 from dope.errors import InputError
 from dope.pairs import (
@@ -33,6 +33,7 @@ from dope.pairs import (
     graph_pairs,
     half_offsets,
     mean_contrast_beta,
+    offset_lengths,
     strips,
 )
 from dope.partition import Block, Partition
@@ -104,7 +105,7 @@ class Energy:
         prices = _checked_unary(unary, inside)
         strength = _checked_number("lam", lam)
         offsets = half_offsets(kernel, prices.ndim)
-        distances = _distances(offsets, spacing)
+        distances = offset_lengths(offsets, spacing)
         if features is not None and weights is not None:
             raise InputError("both features and weights are given; expected one of them, as each sets the weights.")
         if features is None and beta is not None:
@@ -140,7 +141,7 @@ class Energy:
         prices, tabled = as_reals("costs", costs), as_reals("tables", tables).astype(np.float64)
         if prices.ndim != 2 or prices.shape[1] != 2 or not len(prices):
             raise InputError(f"costs have shape {prices.shape}; expected (n, 2), the costs of label 0 and 1.")
-        found = np.asarray(edges)
+        found = as_array("edges", edges)
         number = len(found) if found.size else 0
         if tabled.size == 0:
             tabled = np.zeros((0, 2, 2))
@@ -342,7 +343,7 @@ def _checked_unary(unary: npt.ArrayLike, inside: npt.NDArray[np.bool_] | None = 
 
 
 def _checked_mask(mask: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    found = np.asarray(mask)
+    found = as_array("mask", mask)
     inside = as_labels(found, found.shape, name="mask")
     if not inside.any():
         raise InputError(f"mask of shape {inside.shape} has no site inside; expected True where sites take part.")
@@ -354,13 +355,6 @@ def _checked_number(name: str, value: float) -> float:
     if number.ndim or number.dtype.kind not in "fiu" or not np.isfinite(number):
         raise InputError(f"{name} is {value!r}; expected a finite number.")
     return float(number)
-
-
-def _distances(offsets: npt.NDArray[np.int64], spacing: Sequence[float] | None) -> npt.NDArray[np.float64]:
-    size = np.ones(offsets.shape[1]) if spacing is None else as_reals("spacing", spacing).astype(np.float64)
-    if size.shape != (offsets.shape[1],) or not (np.isfinite(size) & (size > 0)).all():
-        raise InputError(f"spacing is {spacing}; expected {offsets.shape[1]} positive numbers, one per axis.")
-    return np.asarray(np.linalg.norm(offsets * size, axis=1))
 
 
 def _contrast_pairs(

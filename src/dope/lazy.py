@@ -16,10 +16,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Reals, as_numbers, as_reals, check_finite
+from dope.arrays import Reals, as_array, as_numbers, as_reals, check_finite, known_shape
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
-from dope.pairs import Box, GridPairs, Kernel
+from dope.pairs import Box, GridPairs, Kernel, offset_lengths
 
 # Pixels of these types have whole squares far below 2^53, which add up exactly in any unit.
 SMALL_INTEGERS = ("|u1", "|i1", "<u2", "<i2", ">u2", ">i2")
@@ -64,7 +64,8 @@ class Stored:
 
     @classmethod
     def of(cls, name: str, array: Any, *, channels: int | None = None) -> Stored:
-        found = array if hasattr(array, "shape") and hasattr(array, "dtype") else np.asarray(array)
+        found = array if hasattr(array, "shape") and hasattr(array, "dtype") else as_array(name, array)
+        known_shape(name, found)
         # A map pickles as what it maps: whoever gets it opens the file instead. Parts of maps do not know their place,
         # and what was written to a private one ("c") is in no file.
         shown = isinstance(found, np.memmap) and found.filename is not None and found.mode != "c"
@@ -108,7 +109,7 @@ class Stored:
             if hasattr(part, "compute"):
                 # In this thread: who asks is one of many who work side by side, perhaps of the same cluster.
                 part = part.compute(scheduler="synchronous")
-            values = as_numbers(self.name, np.asarray(part))
+            values = as_numbers(self.name, part)
         except DopeError:
             raise
         except FileNotFoundError as error:
@@ -287,8 +288,7 @@ class LazyEnergy:
         pairs = replace(tiny.pairs, shape=shape)
         if pixels is not None:
             pixels = _fitted(pixels, shape, channel_axis)
-            size = np.ones(len(shape)) if spacing is None else np.asarray(spacing, dtype=np.float64)
-            factors = pairs.factors / np.linalg.norm(pairs.offsets * size, axis=1)
+            factors = pairs.factors / offset_lengths(pairs.offsets, spacing)
             bounds = np.stack([np.minimum(factors, 0), np.maximum(factors, 0)], axis=1)
             pairs = replace(pairs, factors=factors, bounds=bounds)
         region = None if mask is None else _stored("mask", mask)

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Labels, Reals, Sites, as_reals, binary_places, check_finite
+from dope.arrays import Labels, Reals, Sites, as_array, as_reals, binary_places, check_finite
 from dope.errors import InputError
 from dope.sums import exact_sum, in_units
 
@@ -38,6 +38,9 @@ MOST_REACH = 1 << 31
 
 # A graph with more kinds of neighbors than this is no grid: every kind costs a number per site.
 MOST_OFFSETS = 512
+
+# Offsets that are looked at to make a kernel of a size: one that reaches further is no neighbourhood any more.
+MOST_CELLS = 1 << 20
 
 # Sites per strip when an energy is evaluated with NumPy: temporaries then stay in the second-level cache.
 STRIP_SITES = 1 << 17
@@ -60,12 +63,30 @@ def half_offsets(kernel: Kernel, dimensions: int) -> Sites:
 def _sized_offsets(size: int, dimensions: int) -> Sites:
     if size < 1 or size % 2 == 0:
         raise InputError(f"kernel is {size}; expected an odd size (3, 5, 7, ...) or a list of half-offsets.")
+    if size > MOST_CELLS or size**dimensions > MOST_CELLS:
+        raise InputError(
+            f"kernel is {size} in {dimensions} dimensions; expected up to {MOST_CELLS:,} offsets in all. "
+            f"Take a smaller one, or list the half-offsets that are meant."
+        )
     radius = size // 2
     cube = product(range(-radius, radius + 1), repeat=dimensions)
     positive = [o for o in cube if o > (0,) * dimensions]
     if dimensions >= 3:
         positive = [o for o in positive if sum(x * x for x in o) <= radius * radius]
     return np.array(positive, dtype=np.int64).reshape(len(positive), dimensions)
+
+
+def offset_lengths(offsets: Sites, spacing: Sequence[float] | None) -> npt.NDArray[np.float64]:
+    """How long offsets are, in units of the spacing."""
+    dimensions = offsets.shape[1]
+    size = np.ones(dimensions) if spacing is None else as_reals("spacing", spacing).astype(np.float64)
+    if size.shape != (dimensions,) or not (np.isfinite(size) & (size > 0)).all():
+        raise InputError(f"spacing is {spacing}; expected {dimensions} positive numbers, one per axis.")
+    with np.errstate(over="ignore", under="ignore"):
+        lengths = np.asarray(np.linalg.norm(offsets * size, axis=1))
+    if not (np.isfinite(lengths) & (lengths > 0)).all():
+        raise InputError(f"spacing is {spacing}; expected sizes whose squares float64 holds. Choose another unit.")
+    return lengths
 
 
 def _listed_offsets(kernel: Any, dimensions: int) -> Sites:
@@ -466,7 +487,7 @@ def sorted_graph(sites: int, first: Sites, second: Sites, weights: npt.NDArray[n
 
 def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> GraphPairs:
     """Check an edge list at the door and bring it into its normal form; parallel edges add up."""
-    found = np.asarray(edges)
+    found = as_array("edges", edges)
     if found.size == 0:
         found = np.zeros((0, 2), dtype=np.int64)
     if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":

@@ -59,6 +59,10 @@ ROUND_PAIRS, MOST_ROUND_SITES, LEAST_ROUND_SITES = 6 << 20, 1 << 21, 1 << 18
 SURE = 6.9
 # The coordinator lists its blocks; more than this take seconds to list.
 MOST_BLOCKS = 1_000_000
+# More seconds or bytes per site than any machine takes; sums and products of such numbers are still numbers.
+MOST_COST = 1e15
+# Workers of a cluster, and bytes of a site.
+MOST_SIZE = (1 << 31) - 1
 # Of a block on its way through Dask, beside its codes: seconds of client and scheduler, and the bytes of its recipe and
 # message. Measured with benchmarks/simulate.py --overhead.
 TASK_SECONDS, TASK_BYTES = 0.004, 4_000
@@ -92,10 +96,7 @@ class Plan:
         """With the blocks given; or as few as fit into each worker's `memory`; or as `minimize` chooses."""
         if not shape or any(n < 1 for n in shape):
             raise InputError(f"shape is {shape}; expected the number of sites along each axis, at least 1.")
-        if pixel_bytes < 0:
-            raise InputError(f"pixel_bytes is {pixel_bytes}; expected 0 or more.")
-        if workers < 1:
-            raise InputError(f"workers is {workers}; expected at least 1.")
+        _check_sizes(pixel_bytes=(pixel_bytes, 0), workers=(workers, 1))
         plan = cls(shape, kernel, pixel_bytes, bits, 1, workers)
         number = plan._blocks(memory) if blocks is None else math.prod(layout_of(shape, blocks))
         return replace(plan, blocks=number)
@@ -400,17 +401,26 @@ class Costs:
             rounds = tuple(Round(**one) for one in found["rounds"])
             costs = cls(**{**found, "rounds": rounds, "spread": tuple(found["spread"])})
             numbers = [*_numbers(costs), *(number for one in rounds for number in _numbers(one)), *costs.spread]
-            if not rounds or not costs.spread or not all(0 <= number < math.inf for number in numbers):
-                raise ValueError("a number is below 0, or not finite, or there are none")
+            if not rounds or not costs.spread or not all(0 <= number < MOST_COST for number in numbers):
+                raise ValueError(f"a number is below 0, or not below {MOST_COST:g}, or there are none")
+            if not all(isinstance(one.name, str) for one in rounds):
+                raise ValueError("a round's name is no text")
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}; expected a file of costs.") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise InputError(f"{path} holds no costs ({error}); write such a file with dope plan --measure.") from error
         return costs
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """As JSON, for another machine."""
         write_text(path, json.dumps(asdict(self), indent=1) + "\n", overwrite=overwrite)
+
+
+def _check_sizes(**sizes: tuple[int, int]) -> None:
+    """Refuse numbers below their least, or such as nothing has."""
+    for name, (value, least) in sizes.items():
+        if not least <= value <= MOST_SIZE:
+            raise InputError(f"{name} is {value}; expected {least} to {MOST_SIZE:,}.")
 
 
 def _numbers(thing: Costs | Round) -> list[float]:
@@ -542,11 +552,7 @@ class LazyPlan:
         """With the blocks that `minimize` takes where each worker has so much memory, or with those given."""
         if not shape or any(n < 1 for n in shape):
             raise InputError(f"shape is {shape}; expected the number of sites along each axis, at least 1.")
-        if workers < 1 or pixel_bytes < 0 or unary_bytes < 1:
-            raise InputError(
-                f"workers is {workers}, pixel_bytes {pixel_bytes}, unary_bytes {unary_bytes}; "
-                f"expected at least 1, 0 and 1."
-            )
+        _check_sizes(pixel_bytes=(pixel_bytes, 0), unary_bytes=(unary_bytes, 1), workers=(workers, 1))
         plan = cls(shape, kernel, ((),) * len(shape), pixel_bytes, unary_bytes, workers)
         if blocks is None:
             return replace(plan, cuts=plan._fitting_cuts(memory))

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from dope.cli.exits import exit_codes
 from dope.cli.job import Inputs, Job
 from dope.cli.tables import print_rows
 from dope.energy import Energy
@@ -29,27 +28,26 @@ def compare(
     lam: Annotated[float | None, typer.Option(help="As in dope segment.")] = None,
 ) -> None:
     """Compare two masks: Dice, differing sites and, with an energy, Delta E = 100 (E(A) - E(B)) / |E(B)| %."""
-    with exit_codes():
-        job = None
-        if run is not None and image is not None:
-            raise InputError("both --run and --image are given; expected one of them.")
-        if run is not None:
-            job = Job.from_report(run)
-        elif image is not None:
-            job = Job(image=image, scribbles=scribbles, probability=probability, kernel=kernel, lam=lam)
-        ours, theirs = _labels(a), _labels(b)
-        if ours.shape != theirs.shape:
-            raise InputError(f"{a} is shaped {ours.shape} and {b} {theirs.shape}; expected the same shape.")
-        differing = int((ours != theirs).sum())
-        rows = {
-            "sites": f"{ours.size:,}",
-            "foreground": f"{int(ours.sum()):,} and {int(theirs.sum()):,}",
-            "differing": f"{differing:,} ({differing / ours.size:.4%})",
-            "Dice": f"{_dice(ours, theirs):.6f}",
-        }
-        if job is not None:
-            rows |= _energies(job, ours, theirs)
-        print_rows(rows)
+    job = None
+    if run is not None and image is not None:
+        raise InputError("both --run and --image are given; expected one of them.")
+    if run is not None:
+        job = Job.from_report(run)
+    elif image is not None:
+        job = Job(image=image, scribbles=scribbles, probability=probability, kernel=kernel, lam=lam)
+    ours, theirs = _labels(a), _labels(b)
+    if ours.shape != theirs.shape:
+        raise InputError(f"{a} is shaped {ours.shape} and {b} {theirs.shape}; expected the same shape.")
+    differing = int((ours != theirs).sum())
+    rows = {
+        "sites": f"{ours.size:,}",
+        "foreground": f"{int(ours.sum()):,} and {int(theirs.sum()):,}",
+        "differing": f"{differing:,} ({differing / ours.size:.4%})",
+        "Dice": f"{_dice(ours, theirs):.6f}",
+    }
+    if job is not None:
+        rows |= _energies(job, ours, theirs)
+    print_rows(rows)
 
 
 def _labels(path: str) -> npt.NDArray[np.bool_]:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dope import samples
-from dope.cli.exits import Cancel, Watch, exit_code, exit_codes
+from dope.cli.exits import Cancel, Watch, exit_code
 from dope.cli.methods import METHODS, MethodName
 from dope.cli.outputs import SideOutputs
 from dope.cli.progress import Counted, at_work
+from dope.cli.screen import progress_console, say
 from dope.cli.tables import bound_in_words, print_rows
 from dope.durable import replacing
 from dope.errors import InputError, MissingExtraError
@@ -46,41 +46,41 @@ def demo(
     ] = None,
 ) -> None:
     """Segment a packaged 8-megapixel photo from packaged strokes, and write pictures of it."""
-    with exit_codes():
-        threads = Threads(workers)
-        lam = kernel_lam(kernel)
-        _make_folder(output)
-        begun = time.perf_counter()
-        console = Console(stderr=True)
-        with samples.canyon_wren() as sample, Cancel() as cancel:
-            given = (sample.photo, sample.scribbles)
-            names = (MASK, OVERLAY, BLOCKS, PLOT, *(file.name for file in given))
-            check_apart(map(Place.of, given), {name: Place.of(output / name) for name in names})
-            with at_work(console, f"reading {sample.photo.name}"):
-                image = read_image(sample.photo)
-                seeds = read_scribbles(sample.scribbles, image.shape)
-                # Says what is wrong with blocks or overlap before anything is computed.
-                Partition.grid(seeds.shape, blocks if blocks is not None else 1, overlap=overlap)
-            with at_work(console, "learning colours, minimizing") as show:
-                way = None if method is None else METHODS[method]()
-                executor = Counted(threads, show.done)
-                result = segment(
-                    image, scribbles=seeds, kernel=kernel, lam=lam,
-                    blocks=blocks, overlap=overlap, method=way, executor=executor, watch=Watch(cancel, show),
-                )  # fmt: skip
-            with at_work(console, "drawing"):
-                run = _Run(image, seeds, result, kernel, overlap)
-                write_image(output / MASK, result.labels)  # first: whatever becomes of the others, it is there
-                side = SideOutputs()
-                for file in given:  # to try `dope segment` on
-                    with side.alone(file.name), replacing(output / file.name) as temporary:
-                        shutil.copyfile(file, temporary)
-                missing = _write_pictures(run, output, side)
-        _print_table(run, seconds=time.perf_counter() - begun)
-        print(f"\n{', '.join([MASK, *side.written])} are in {output}")
-        if missing:
-            print(f"{PLOT} was not drawn: {missing}")
-        raise typer.Exit(exit_code(cancelled=result.stopped == "cancelled", incomplete=side.failed, early=False))
+    threads = Threads(workers)
+    lam = kernel_lam(kernel)
+    _make_folder(output)
+    begun = time.perf_counter()
+    console = progress_console()
+    with samples.canyon_wren() as sample, Cancel() as cancel:
+        given = (sample.photo, sample.scribbles)
+        names = (MASK, OVERLAY, BLOCKS, PLOT, *(file.name for file in given))
+        check_apart(map(Place.of, given), {name: Place.of(output / name) for name in names})
+        with at_work(console, f"reading {sample.photo.name}"):
+            image = read_image(sample.photo)
+            seeds = read_scribbles(sample.scribbles, image.shape)
+            # Says what is wrong with blocks or overlap before anything is computed.
+            Partition.grid(seeds.shape, blocks if blocks is not None else 1, overlap=overlap)
+        with at_work(console, "learning colours, minimizing") as show:
+            way = None if method is None else METHODS[method]()
+            executor = Counted(threads, show.done)
+            result = segment(
+                image, scribbles=seeds, kernel=kernel, lam=lam,
+                blocks=blocks, overlap=overlap, method=way, executor=executor, watch=Watch(cancel, show),
+            )  # fmt: skip
+        with at_work(console, "drawing"):
+            run = _Run(image, seeds, result, kernel, overlap)
+            write_image(output / MASK, result.labels)  # first: whatever becomes of the others, it is there
+            side = SideOutputs()
+            for file in given:  # to try `dope segment` on
+                with side.alone(file.name), replacing(output / file.name) as temporary:
+                    shutil.copyfile(file, temporary)
+            missing = _write_pictures(run, output, side)
+    _print_table(run, seconds=time.perf_counter() - begun)
+    say()
+    say(f"{', '.join([MASK, *side.written])} are in {output}")
+    if missing:
+        say(f"{PLOT} was not drawn: {missing}")
+    raise typer.Exit(exit_code(cancelled=result.stopped == "cancelled", incomplete=side.failed, early=False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,49 +2,117 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 import typer
+from typer.core import TyperGroup
 
+from dope import starting
+from dope.cli import screen
 from dope.errors import DopeError
 from dope.protocols import Step
 
+DEFECT = 1
 BAD_INPUT = 2
 STOPPED_EARLY = 3
 INCOMPLETE = 4
-CANCELLED = 130
+CANCELLED = starting.CANCELLED
+UNREAD = 141
+"""What a shell says of a program whose reader has gone: 128 + SIGPIPE."""
 
 EXIT_CODES = (
-    "Exit codes: 0 when all went well, 2 for bad input or labels that cannot be written, 3 when a run stopped before "
-    "it was done, 4 when the labels are there but another output (overlay, report, JSON, trace) is missing or "
-    "incomplete, 130 after Ctrl-C."
+    "Exit codes: 0 when all went well, 1 for a defect of dope, 2 for bad input or labels that cannot be written, 3 when "
+    "a run stopped before it was done, 4 when the labels are there but another output (overlay, report, JSON, trace) is "
+    "missing or incomplete, 130 after Ctrl-C, 141 when nobody reads the output any more."
 )
 
 
-@contextmanager
-def exit_codes() -> Iterator[None]:
-    """Turn what dope raises on purpose into one line on stderr and exit code 2, and Ctrl-C into 130."""
-    try:
-        yield
-    except DopeError as error:
-        print(f"dope: {' '.join(str(error).split())}", file=sys.stderr)
-        raise typer.Exit(BAD_INPUT) from None
-    except KeyboardInterrupt:
-        print("dope: cancelled", file=sys.stderr)
-        raise typer.Exit(CANCELLED) from None
+class Commands(TyperGroup):
+    """The commands, all of which end here: in an exit code and, where something went wrong, in one line.
+
+    `debug` shows what lies behind that line: where it was raised, warnings, and what libraries log.
+    """
+
+    debug = False
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        # Standing alone, typer would print errors of usage itself: in a frame of many lines, names as they are.
+        raise SystemExit(self._ended(lambda: super(Commands, self).main(*args, **{**extra, "standalone_mode": False})))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args or ["--help"])
+
+    def invoke(self, ctx: Any) -> Any:
+        raise typer.Exit(self._ended(lambda: super(Commands, self).invoke(ctx)))
+
+    def _ended(self, work: Callable[[], Any]) -> int:
+        """The exit code of some work, after the line about what went wrong."""
+        try:
+            starting.end()
+            code = work()
+            screen.flush()
+        except typer.Exit as ended:
+            return ended.exit_code
+        except (KeyboardInterrupt, typer.Abort):
+            screen.complain("cancelled")
+            return CANCELLED
+        except screen.NobodyReadsError:
+            return UNREAD
+        except Exception as error:
+            if self.debug:
+                screen.show_traceback(error)
+            code, words = _judged(error)
+            screen.complain(words)
+        return code if isinstance(code, int) else 0
+
+
+def _judged(error: Exception) -> tuple[int, str]:
+    """The exit code of an error, and what is said about it."""
+    if isinstance(error, DopeError):
+        return BAD_INPUT, str(error)
+    if hasattr(error, "format_message"):  # typer's, of a command line that it could not read
+        return BAD_INPUT, _usage(error)
+    if isinstance(error, MemoryError):
+        return BAD_INPUT, "there is not enough memory for this; take a part of the image, more blocks or less --memory"
+    if isinstance(error, OSError):
+        name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        return BAD_INPUT, f"{name}{(error.strerror or str(error) or type(error).__name__).lower()}"
+    return DEFECT, (
+        f"a defect of dope, {type(error).__name__}: {str(error).strip() or 'without a word'}; "
+        "dope --debug shows where: please report that"
+    )
+
+
+def _usage(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    path = "dope" if context is None else context.command_path
+    return f"{' '.join(error.format_message().split()).rstrip('.')}. See {path} --help"
+
+
+def be_quiet() -> None:
+    """For a process of our own: libraries keep to themselves what they warn of, and log."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+
+
+def be_talkative() -> None:
+    """The opposite, for who looks for the cause of something."""
+    warnings.simplefilter("default")
+    logging.disable(logging.NOTSET)
 
 
 def warn(text: str) -> None:
     """One line on stderr about what went wrong, while the rest goes on."""
-    print(f"dope: warning: {' '.join(text.split())}", file=sys.stderr)
+    screen.complain(f"warning: {text}")
 
 
 def exit_code(*, cancelled: bool, incomplete: bool, early: bool) -> int:
@@ -87,7 +155,8 @@ class Cancel:
         if not self.rounds:
             raise KeyboardInterrupt
         # Straight to the descriptor: the signal may have come in the middle of a print.
-        os.write(2, b"\ndope: stopping after this round; Ctrl-C again to stop at once\n")
+        with suppress(OSError):
+            os.write(2, b"\ndope: stopping after this round; Ctrl-C again to stop at once\n")
 
 
 @dataclass

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+import reprlib
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from dope.cli.methods import METHODS, MODELS, MethodName, ModelName
 from dope.errors import InputError
 from dope.executors import Dask, Threads
 from dope.io import Image, load, read_scribbles, same_space, stored
+from dope.io.files import check_file
 from dope.io.scribbles import Seeds
 from dope.methods import Exact
 from dope.protocols import Executor, Method
@@ -21,6 +25,7 @@ _ALPHA = {2: 1, 4: 3}
 """Channels of pictures that have alpha, and how many they have without it."""
 _PICTURES = (".png",)
 _MOST_BYTES = 64 << 20
+_MOST_NUMBER = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -91,24 +96,52 @@ class Job:
     @classmethod
     def from_report(cls, path: Path) -> Job:
         """The job that a report (`--json`) tells of."""
-        try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise InputError(f"{path}: more than {_MOST_BYTES:,} bytes; expected a report of dope segment --json")
-            found = json.loads(path.read_text())["job"]
-            known = {field.name for field in fields(cls)}
-            settings = {name: value for name, value in found.items() if name in known}
-            for name, kind in (("method", MethodName), ("model", ModelName)):
-                if settings.get(name) is not None:
-                    settings[name] = kind(settings[name])
-            if settings.get("spacing") is not None:
-                settings["spacing"] = tuple(settings["spacing"])
-            return cls(**settings)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read, {(error.strerror or str(error)).lower()}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{path}: not a report of dope segment --json") from error
+        found = _job_in(path)
+        settings = {}
+        for name, kind in get_type_hints(cls).items():
+            if name in found:
+                try:
+                    settings[name] = _of_kind(kind, found[name])
+                except (ValueError, OverflowError) as error:
+                    shown, expected = reprlib.repr(found[name]), getattr(kind, "__name__", kind)
+                    raise InputError(
+                        f"{path}: {name} is {shown}; expected {expected}, as dope segment --json writes it"
+                    ) from error
+        if "image" not in settings:
+            raise InputError(f"{path}: names no image; expected a report of dope segment --json")
+        return cls(**settings)
+
+
+def _job_in(path: Path) -> dict[str, Any]:
+    """What a report says about its job, before anything of it is trusted."""
+    check_file(path, "JSON")
+    if path.stat().st_size > _MOST_BYTES:
+        raise InputError(f"{path}: more than {_MOST_BYTES:,} bytes; expected a report of dope segment --json")
+    try:
+        found = json.loads(path.read_bytes())["job"]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read, {(error.strerror or str(error)).lower()}") from error
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise InputError(f"{path}: not a report of dope segment --json") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: not a report of dope segment --json")
+    return found
+
+
+def _of_kind(kind: Any, value: Any) -> Any:
+    """A value of JSON as the type of a field; ValueError or OverflowError where it is none of it."""
+    first, *other = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    if value is None and NoneType in other:
+        return None
+    if get_origin(first) is tuple and isinstance(value, list):
+        return tuple(_of_kind(float, part) for part in value)
+    if isinstance(first, type) and issubclass(first, StrEnum) and isinstance(value, str):
+        return first(value)
+    if first is float and type(value) in (int, float):
+        return float(value)
+    if type(value) is first and (first is not int or abs(value) < _MOST_NUMBER):
+        return value
+    raise ValueError(value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,14 +10,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from dope.api import minimize as minimized
-from dope.cli.exits import CANCELLED, Cancel, Watch, exit_code, exit_codes
+from dope.cli.exits import CANCELLED, Cancel, Watch, exit_code
 from dope.cli.methods import METHODS, SOLVERS, MethodName, solver_of
 from dope.cli.outputs import SideOutputs
 from dope.cli.progress import Counted, at_work
 from dope.cli.record import command, summary_of, trace_of, versions, write_record
+from dope.cli.screen import complain, progress_console
 from dope.cli.tables import print_rows
 from dope.errors import InputError
 from dope.executors import Threads
@@ -73,14 +72,13 @@ def minimize(
 
     dope minimize network.max --json report.json
     """
-    with exit_codes():
-        task = Task(
-            file=file, format=format_, solver=solver, method=method, blocks=blocks, overlap=overlap, workers=workers,
-            seed=seed, seconds=seconds,
-        )  # fmt: skip
-        outputs = Outputs(output, json_, overwrite, save_on_cancel)
-        outputs.check(task)
-        raise typer.Exit(_run(task, outputs))
+    task = Task(
+        file=file, format=format_, solver=solver, method=method, blocks=blocks, overlap=overlap, workers=workers,
+        seed=seed, seconds=seconds,
+    )  # fmt: skip
+    outputs = Outputs(output, json_, overwrite, save_on_cancel)
+    outputs.check(task)
+    raise typer.Exit(_run(task, outputs))
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,7 @@ class _Outcome:
 
 def _run(task: Task, outputs: Outputs) -> int:
     begun = time.perf_counter()
-    console = Console(stderr=True)
+    console = progress_console()
     settings = task.settings
     with Cancel() as cancel:
         with at_work(console, f"reading {task.file}"):
@@ -192,9 +190,7 @@ def _run(task: Task, outputs: Outputs) -> int:
             result = minimized(instance.energy, **settings, executor=executor, watch=watch)
         outcome = _Outcome(task, instance, result, time.perf_counter() - begun, watch.late)
         if cancel.asked and not outputs.save_on_cancel:
-            print(
-                "dope: cancelled, nothing was written; --save-on-cancel writes the best labels so far", file=sys.stderr
-            )
+            complain("cancelled, nothing was written; --save-on-cancel writes the best labels so far")
             return CANCELLED
         # The labels first: whatever becomes of the record, they are there.
         if outputs.labels is not None:

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from dope.cli.exits import exit_codes
+from dope.cli.screen import printable, progress_console, tell
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io.places import Place, check_apart
@@ -93,54 +93,53 @@ def paper(
     Data come from the folder that DOPE_DATA names, or from what is packaged. Every run is a line in the folder; a
     command that was broken off goes on where it was.
     """
-    with exit_codes():
-        peer = None if serial is None else SerialPeer(serial)
-        threads = Threads(workers)
-        console = Console(stderr=True)
-        chosen = _chosen_methods(methods, peer)
-        if experiment is Experiment.CURVATURE and (kernels or methods or serial):
-            raise InputError("--kernels, --methods and --serial are for 2d and 3d; curvature has one window and LSA-TR")
+    peer = None if serial is None else SerialPeer(serial)
+    threads = Threads(workers)
+    console = progress_console()
+    say = partial(tell, console)
+    chosen = _chosen_methods(methods, peer)
+    if experiment is Experiment.CURVATURE and (kernels or methods or serial):
+        raise InputError("--kernels, --methods and --serial are for 2d and 3d; curvature has one window and LSA-TR")
 
-        def cut(make: Callable[..., Study]) -> None:
-            study = make(quick=quick)
-            if not study.cases:
-                raise MissingDataError(NO_SCAN)
-            study = _restricted(study, cases, kernels)
-            if (data := folder()) is not None and study.name == "2d" and not (data / "photos").is_dir():
-                console.print(f"2d: {data} holds no photos, the packaged photograph is taken", soft_wrap=True)
-            bench = Bench.at(study, output, threads, serial=peer)
-            _run(bench, list(study.cells(chosen)), _told, console)
+    def cut(make: Callable[..., Study]) -> None:
+        study = make(quick=quick)
+        if not study.cases:
+            raise MissingDataError(NO_SCAN)
+        study = _restricted(study, cases, kernels)
+        if (data := folder()) is not None and study.name == "2d" and not (data / "photos").is_dir():
+            say(f"2d: {data} holds no photos, the packaged photograph is taken")
+        bench = Bench.at(study, output, threads, serial=peer)
+        _run(bench, list(study.cells(chosen)), _told, console)
 
-        def drawn() -> None:
-            study = ink(quick=quick)
-            study = replace(study, cases=_chosen(study.cases, cases))
-            _run(InkBench.at(study, output, threads), list(study.cells()), ink_told, console)
+    def drawn() -> None:
+        study = ink(quick=quick)
+        study = replace(study, cases=_chosen(study.cases, cases))
+        _run(InkBench.at(study, output, threads), list(study.cells()), ink_told, console)
 
-        runs: dict[Experiment, Callable[[], None]] = {
-            Experiment.PLANE: lambda: cut(plane),
-            Experiment.VOLUME: lambda: cut(volume),
-            Experiment.CURVATURE: drawn,
-        }
-        if serial is not None:
-            names = [f"{name}{'-quick' * quick}" for name in (*runs, "page")]
-            check_apart([Place.of(serial)], {f"--output {name}": Place.of(output / name) for name in names})
-        _ready(output, draw=draw)
-        failed: InputError | None = None
-        for name in [] if draw else runs if experiment is Experiment.ALL else [experiment]:
-            try:
-                runs[name]()
-            except InputError as error:
-                if experiment is not Experiment.ALL:
-                    raise
-                console.print(f"{name}: left out, {error}", highlight=False, soft_wrap=True)
-                failed = failed if isinstance(error, MissingDataError) else error
-            except KeyboardInterrupt:
-                console.print(f"{output} keeps what was run; the same command goes on from there", soft_wrap=True)
+    runs: dict[Experiment, Callable[[], None]] = {
+        Experiment.PLANE: lambda: cut(plane),
+        Experiment.VOLUME: lambda: cut(volume),
+        Experiment.CURVATURE: drawn,
+    }
+    if serial is not None:
+        names = [f"{name}{'-quick' * quick}" for name in (*runs, "page")]
+        check_apart([Place.of(serial)], {f"--output {name}": Place.of(output / name) for name in names})
+    _ready(output, draw=draw)
+    failed: InputError | None = None
+    for name in [] if draw else runs if experiment is Experiment.ALL else [experiment]:
+        try:
+            runs[name]()
+        except InputError as error:
+            if experiment is not Experiment.ALL:
                 raise
-        say = partial(console.print, highlight=False, soft_wrap=True)
-        say(f"page: {write_page(output, quick=quick, say=say)}")
-        if failed is not None:
-            raise failed
+            say(f"{name}: left out, {error}")
+            failed = failed if isinstance(error, MissingDataError) else error
+        except KeyboardInterrupt:
+            say(f"{output} keeps what was run; the same command goes on from there")
+            raise
+    say(f"page: {write_page(output, quick=quick, say=say)}")
+    if failed is not None:
+        raise failed
 
 
 def _chosen_methods(text: str | None, peer: SerialPeer | None) -> tuple[str, ...]:
@@ -193,23 +192,21 @@ def _named(text: str | None, known: Iterable[str], option: str) -> list[str]:
 
 def _run(bench: Workbench[CellT], cells: Sequence[CellT], told: Callable[[Record], str], console: Console) -> None:
     left = bench.left(cells)
-    console.print(f"{bench.study.name}: {len(cells) - len(left)} of {len(cells)} runs are there, {len(left)} to go")
+    tell(console, f"{bench.study.name}: {len(cells) - len(left)} of {len(cells)} runs are there, {len(left)} to go")
     with bench.ledger.alone(), _progress(console) as progress:
         task = progress.add_task(bench.study.name, total=len(left))
         for cell in left:
-            progress.update(task, description=str(cell))
+            progress.update(task, description=printable(str(cell)))
             begun = time.perf_counter()
             record = bench.run(cell)
-            console.print(
-                f"{cell}: {told(record)} ({time.perf_counter() - begun:.0f} s)", highlight=False, soft_wrap=True
-            )
+            tell(console, f"{cell}: {told(record)} ({time.perf_counter() - begun:.0f} s)")
             progress.advance(task)
 
 
 def _progress(console: Console) -> Progress:
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from dope.cli.exits import exit_codes
 from dope.cli.segment import plan_rows
 from dope.cli.tables import duration, print_rows
 from dope.errors import InputError
@@ -37,27 +36,26 @@ def plan(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of --measure that is there.")] = False,
 ) -> None:
     """Say how a problem of this size would be cut up, and what that takes."""
-    with exit_codes():
-        sides = shape_from(shape)
-        measured = _costs(kernel, len(sides), costs, measure, overwrite=overwrite)
-        if memory is None:
-            if costs is not None or storage is not None:
-                raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")
-            found = Plan.of(sides, kernel=kernel, pixel_bytes=pixel_bytes, blocks=blocks, workers=workers)
-            print_rows(plan_rows(found))
-            return
-        lazy = LazyPlan.of(
-            sides,
-            memory=as_bytes(memory),
-            kernel=kernel,
-            pixel_bytes=pixel_bytes,
-            unary_bytes=unary_bytes,
-            blocks=blocks,
-            workers=workers,
-        )
-        rate = math.inf if storage is None else as_bytes(storage)
-        rounds = lazy.rounds(measured or Costs.measured(kernel, len(sides)), storage=rate)
-        print_rows(lazy_plan_rows(lazy, rounds))
+    sides = shape_from(shape)
+    measured = _costs(kernel, len(sides), costs, measure, overwrite=overwrite)
+    if memory is None:
+        if costs is not None or storage is not None:
+            raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")
+        found = Plan.of(sides, kernel=kernel, pixel_bytes=pixel_bytes, blocks=blocks, workers=workers)
+        print_rows(plan_rows(found))
+        return
+    lazy = LazyPlan.of(
+        sides,
+        memory=as_bytes(memory),
+        kernel=kernel,
+        pixel_bytes=pixel_bytes,
+        unary_bytes=unary_bytes,
+        blocks=blocks,
+        workers=workers,
+    )
+    rate = math.inf if storage is None else as_bytes(storage)
+    rounds = lazy.rounds(measured or Costs.measured(kernel, len(sides)), storage=rate)
+    print_rows(lazy_plan_rows(lazy, rounds))
 
 
 def _costs(kernel: int, dimensions: int, file: str | None, measure: str | None, *, overwrite: bool) -> Costs | None:

@@ -12,19 +12,22 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from dope.cli.screen import printable, shortened
 from dope.memory import as_text, peak_bytes
 from dope.protocols import Crew, Executor, Recipe, Step
 
 _COLUMNS = "{:>8}  {:>16}  {:>16}  {:>9}  {:>12}  {:>10}  {:>8}  {:>8}  {:>8}"
+_LONGEST = 100
 _NAMES = ("round", "energy", "lower bound", "gap", "disagreeing", "residual", "proved", "memory", "seconds")
 
 
 @contextmanager
 def at_work(console: Console, what: str) -> Iterator[Shown]:
     """Show that `what` is going on; the value writes a line for each step that it is given."""
+    what = shortened(printable(what), _LONGEST)
     spinner = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
+        SpinnerColumn("dots" if console.encoding.lower().startswith("utf") else "line"),
+        TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
         console=console,
         transient=True,
@@ -69,7 +72,7 @@ class Shown:
         self._spinner.update(self._task, description=f"{self._what}, {blocks} of {of} blocks{more}")
 
     def _write(self, line: str, style: str | None = None) -> None:
-        self._console.print(line, style=style, highlight=False, soft_wrap=True)
+        self._console.print(line, style=style)
 
 
 def _percent(share: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +14,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
-from dope.cli.exits import CANCELLED, Cancel, Watch, exit_code, exit_codes
+from dope.cli.exits import CANCELLED, Cancel, Watch, exit_code
 from dope.cli.job import Inputs, Job
 from dope.cli.methods import MethodName, ModelName
 from dope.cli.outputs import SideOutputs
 from dope.cli.progress import Counted, at_work
 from dope.cli.record import command, summary_of, trace_of, versions, write_record
+from dope.cli.screen import complain, progress_console, say
 from dope.cli.tables import bound_in_words, duration, print_rows
 from dope.cli.trace import TraceFile
 from dope.errors import InputError
@@ -114,21 +113,20 @@ def segment(
 
     dope segment t1.nii.gz --probability wm.nii.gz -o seg.nii.gz --kernel 5
     """
-    with exit_codes():
-        job = Job(
-            image=image, scribbles=scribbles, probability=probability, mask=mask, rectangle=rectangle, margin=margin,
-            lam=lam, kernel=kernel, beta=beta, spacing=_numbers(spacing), model=model, rounds=rounds,
-            connected=connected, blocks=blocks, overlap=overlap, method=method, tolerance=tolerance, workers=workers,
-            memory=memory, dask=dask,
-        )  # fmt: skip
-        if seconds is not None and not seconds > 0:
-            raise InputError(f"--seconds is {seconds}; expected a number above 0.")
-        outputs = Outputs(output, json_, report, overlay_, overwrite, save_on_cancel, checkpoint, resume, trace)
-        if dry_run:
-            _print_plan(job)
-        else:
-            outputs.check(job)
-            raise typer.Exit(_run(job, outputs, seconds))
+    job = Job(
+        image=image, scribbles=scribbles, probability=probability, mask=mask, rectangle=rectangle, margin=margin,
+        lam=lam, kernel=kernel, beta=beta, spacing=_numbers(spacing), model=model, rounds=rounds,
+        connected=connected, blocks=blocks, overlap=overlap, method=method, tolerance=tolerance, workers=workers,
+        memory=memory, dask=dask,
+    )  # fmt: skip
+    if seconds is not None and not seconds > 0:
+        raise InputError(f"--seconds is {seconds}; expected a number above 0.")
+    outputs = Outputs(output, json_, report, overlay_, overwrite, save_on_cancel, checkpoint, resume, trace)
+    if dry_run:
+        _print_plan(job)
+    else:
+        outputs.check(job)
+        raise typer.Exit(_run(job, outputs, seconds))
 
 
 @dataclass(frozen=True)
@@ -220,7 +218,7 @@ class _Outcome:
 
 def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
     begun = time.perf_counter()
-    console = Console(stderr=True)
+    console = progress_console()
     budget = None if job.memory is None else as_bytes(job.memory)
     boxes = _in_boxes(job, outputs, budget)
     assert outputs.mask is not None
@@ -254,7 +252,7 @@ def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
         if cancel.asked and not outputs.save_on_cancel:
             if target is not None:
                 target.abandon()
-            print("dope: cancelled, nothing was written; --save-on-cancel writes the best mask so far", file=sys.stderr)
+            complain("cancelled, nothing was written; --save-on-cancel writes the best mask so far")
             return CANCELLED
         with at_work(console, "writing"):
             # The mask first: whatever becomes of the others, it is there.
@@ -462,7 +460,8 @@ def _print_plan(job: Job) -> None:
     workers = Threads(job.workers).workers
     plan = Plan.of(found.shape, kernel=job.kernel, pixel_bytes=pixel_bytes, blocks=job.blocks, workers=workers)
     print_rows(plan_rows(plan))
-    print("\nnothing was computed (--dry-run)")
+    say()
+    say("nothing was computed (--dry-run)")
 
 
 def plan_rows(plan: Plan) -> dict[str, str]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.console import Console
-from rich.table import Table
-
+from dope.cli.screen import printable, say, shortened
 from dope.result import Result
+
+# Characters of a value: several paths, and no more of what a header may hold.
+_LONGEST_VALUE = 2000
 
 
 def print_rows(rows: Mapping[str, str]) -> None:
-    table = Table.grid(padding=(0, 2))
+    """A name and its value per line, whatever the width of a terminal: a path that is cut helps nobody."""
+    widest = max(map(len, rows), default=0)
     for name, value in rows.items():
-        table.add_row(name, value)
-    Console(soft_wrap=True).print(table, highlight=False, markup=False)
+        say(f"{name:<{widest}}  {shortened(printable(value), _LONGEST_VALUE)}")
 
 
 def bound_in_words(result: Result) -> str:

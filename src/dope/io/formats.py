@@ -24,6 +24,7 @@ from dope.errors import InputError
 from dope.extras import require_extra
 from dope.io import images, nifti, npy, npz, ome_zarr, ome_zarr_labels, tiff, zarr_nodes
 from dope.io.content import Description, Image, NewLabels, Shape
+from dope.io.files import check_name
 from dope.io.label_target import Draft, LabelTarget, Save, converting
 from dope.io.lazy import Lazy
 from dope.io.places import Place, contains
@@ -324,6 +325,7 @@ def _local(path: Name) -> Path:
     text = os.fspath(path)
     if _URL.match(text):
         raise InputError(f"{text}: an address; only files of this machine are read and written. Fetch it first")
+    check_name(text)
     return Path(text)
 
 

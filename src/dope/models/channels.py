@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import BACKGROUND, FOREGROUND
+from dope.arrays import BACKGROUND, FOREGROUND, as_array
 from dope.errors import InputError
 from dope.models.seeds import Seeds
 
@@ -41,7 +41,7 @@ def channel_count(image: ArrayLike, shape: tuple[int, ...]) -> int:
 
 def as_channels(image: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     """The image as a row of channels per site; a view wherever the memory allows it."""
-    image = np.asarray(image)
+    image = as_array("image", image)
     channels = channel_count(image, shape)
     if image.dtype.kind not in "fiub":
         raise InputError(f"the image is of type {image.dtype}; expected real numbers")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import as_reals, check_finite
+from dope.arrays import as_array, as_reals, check_finite
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.models.fields import Offset, Weight, weighted_pairs
@@ -61,7 +61,7 @@ def repulsion(
         raise InputError(f"unary has shape {prices.shape}; expected at least one site.")
     check_finite("unary", prices)
     least = number("alike", alike, 0.06)
-    pixels = _channels_last(np.asarray(image), channel_axis)
+    pixels = _channels_last(as_array("image", image), channel_axis)
     if pixels.shape[:-1] != prices.shape:
         raise InputError(
             f"image has shape {np.shape(image)} and unary {prices.shape}; expected the same, but for the image's "

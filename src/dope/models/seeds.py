@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import BACKGROUND, FOREGROUND, Reals, as_labels, as_reals
+from dope.arrays import BACKGROUND, FOREGROUND, Reals, as_array, as_labels, as_reals
 from dope.errors import InputError
 
 Seeds = NDArray[np.integer[Any]]
@@ -16,7 +16,7 @@ Seeds = NDArray[np.integer[Any]]
 
 def checked_seeds(seeds: ArrayLike, *, both: bool = True) -> Seeds:
     """Seeds as an integer array of labels 0, 1 and 2, with both kinds of stroke when `both`."""
-    seeds = np.asarray(seeds)
+    seeds = as_array("seeds", seeds)
     if not np.issubdtype(seeds.dtype, np.integer):
         raise InputError(f"seeds are of type {seeds.dtype}; expected integers: 0 none, 1 foreground, 2 background")
     if seeds.size == 0:

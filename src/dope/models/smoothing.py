@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dope.arrays import as_reals, check_finite
 from dope.errors import InputError
-from dope.pairs import Kernel, half_offsets, strips
+from dope.pairs import Kernel, half_offsets, offset_lengths, strips
 
 # In units of the mean |u|; `automatic_lam` says why.
 SMOOTHING = 20.0
@@ -44,10 +44,7 @@ def kernel_lam(
     offsets = half_offsets(kernel, dimensions)
     if not len(offsets):
         raise InputError(f"kernel {kernel} holds no neighbours; expected an odd size from 3 on")
-    size = np.ones(dimensions) if spacing is None else as_reals("spacing", spacing)
-    if size.shape != (dimensions,) or not (np.isfinite(size) & (size > 0)).all():
-        raise InputError(f"spacing is {spacing}; expected {dimensions} positive numbers, one per axis")
-    return float(total / (2 * (1 / np.linalg.norm(offsets * size, axis=1)).sum()))
+    return float(total / (2 * (1 / offset_lengths(offsets, spacing)).sum()))
 
 
 def automatic_lam(

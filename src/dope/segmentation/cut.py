@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, as_labels, as_numbers
+from dope.arrays import Labels, as_array, as_labels, as_numbers, known_shape
 from dope.errors import InputError
 
 Box = tuple[slice, ...]
@@ -25,8 +25,8 @@ class Pixels:
 
     @classmethod
     def of(cls, image: Any, shape: tuple[int, ...], channel_axis: int | None) -> Pixels:
-        array = image if hasattr(image, "shape") and hasattr(image, "dtype") else np.asarray(image)
-        found = tuple(array.shape)
+        array = image if hasattr(image, "shape") and hasattr(image, "dtype") else as_array("image", image)
+        found = known_shape("image", array)
         if not found or isinstance(image, (str, bytes, os.PathLike)):
             raise InputError(
                 f"image is a {type(image).__name__}; expected an array. dope.io.load(path).pixels reads one."
@@ -69,13 +69,13 @@ class Cut:
         index: list[slice] = list(self.where)
         if self.pixels.channels is not None:
             index.insert(self.pixels.channels, slice(None))
-        array = as_numbers("image", np.asarray(self.pixels.array[tuple(index)]))
+        array = as_numbers("image", self.pixels.array[tuple(index)])
         return array if self.pixels.channels is None else np.moveaxis(array, self.pixels.channels, -1)
 
 
 def region_of(mask: npt.ArrayLike, shape: tuple[int, ...]) -> Labels:
     """A mask that fits, with something in it."""
-    inside = as_labels(mask, np.shape(mask), name="mask")
+    inside = as_labels(mask, known_shape("mask", mask), name="mask")
     if inside.shape != shape:
         raise InputError(f"mask is shaped {inside.shape}; expected {shape}, the image's without channels.")
     if not inside.any():
@@ -93,7 +93,7 @@ def box_of(shape: tuple[int, ...], inside: Labels | None, seeds: npt.NDArray[np.
     if seeds is None or not seeds.any():
         raise InputError("margin is given without strokes; expected scribbles whose bounding box it makes larger.")
     around = _bounding_box(seeds != 0)
-    wider = [math.ceil(margin * (s.stop - s.start)) for s in around]
+    wider = [math.ceil(min(n, margin * (s.stop - s.start))) for n, s in zip(shape, around, strict=True)]
     near = tuple(
         slice(max(b.start, s.start - m), min(b.stop, s.stop + m)) for b, s, m in zip(where, around, wider, strict=True)
     )

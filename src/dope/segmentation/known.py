@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Reals, as_reals
+from dope.arrays import Labels, Reals, as_array, as_reals, known_shape
 from dope.errors import InputError
 from dope.models import probability_unary, seeds_from_lasso, seeds_from_rectangle
 from dope.models.seeds import checked_seeds
@@ -51,9 +51,10 @@ class Known:
     def unary_at(self, where: Box, inside: Labels | None) -> Reals:
         """Of a box, from what is not colours."""
         given: Any = self.unary if self.unary is not None else self.probability
-        part = np.asarray((given if hasattr(given, "shape") else np.asarray(given))[where])
+        name = "unary" if self.unary is not None else "probability"
+        part = as_array(name, (given if hasattr(given, "dtype") else as_array(name, given))[where])
         if self.unary is not None:
-            return as_reals("unary", part)
+            return as_reals(name, part)
         return probability_unary(part if inside is None else np.where(inside, part, part.dtype.type(0)))
 
     def sites(self, image: Any, channel_axis: int | None) -> tuple[int, ...]:
@@ -61,8 +62,8 @@ class Known:
         for name in ("scribbles", "probability", "unary"):
             array = getattr(self, name)
             if array is not None:
-                return tuple(np.shape(array))
-        shape = tuple(np.shape(image))
+                return known_shape(name, array)
+        shape = known_shape("image", image)
         dimensions = 2 if self.lasso is not None else len(_pairs(self.rectangle))
         if len(shape) == dimensions:
             return shape
