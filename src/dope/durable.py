@@ -28,6 +28,21 @@ def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = Tru
         temporary.write_text(text, encoding="utf-8")
 
 
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuse what no file can be called, or leads to none, before it ends in an error without a file's name."""
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds half a character") from None
+    if b"\0" in encoded:
+        raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds a zero byte")
+    try:
+        Path(path).stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(f"{path}: a link that leads back to itself; name a file") from error
+
+
 def check_target(path: Path, overwrite: bool) -> None:
     """Refuse a file that could not be written: no such folder, not writable, or there already."""
     with writing(path):
@@ -229,6 +244,9 @@ def _flush_tree(folder: Path) -> None:
 
 def _sibling(path: Path) -> Path:
     """A hidden name beside `path`. The suffix stays, because writers choose the format by it."""
+    check_name(path)
+    if not path.name:
+        raise InputError(f"{path}: a folder; name a file to write")
     return path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
 
 

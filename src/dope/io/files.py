@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import platform
 import stat
 from collections.abc import Iterator
@@ -14,26 +12,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dope.durable import reason
+from dope.durable import check_name, reason
 from dope.errors import DopeError, InputError
 
 # Bytes that are unpacked in one go: enough for speed, little beside any volume.
 _PIECE = 1 << 20
-
-
-def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse what no file can be called, or leads to none, before it ends in an error without a file's name."""
-    try:
-        encoded = os.fsencode(path)
-    except UnicodeEncodeError:
-        raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds half a character") from None
-    if b"\0" in encoded:
-        raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds a zero byte")
-    try:
-        Path(path).stat()
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise InputError(f"{path}: a link that leads back to itself; name a file") from error
 
 
 def check_file(path: Path, kind: str) -> None:

@@ -19,12 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import as_labels
-from dope.durable import check_target
+from dope.durable import check_name, check_target
 from dope.errors import InputError
 from dope.extras import require_extra
 from dope.io import images, nifti, npy, npz, ome_zarr, ome_zarr_labels, tiff, zarr_nodes
 from dope.io.content import Description, Image, NewLabels, Shape
-from dope.io.files import check_name
 from dope.io.label_target import Draft, LabelTarget, Save, converting
 from dope.io.lazy import Lazy
 from dope.io.places import Place, contains
