@@ -266,8 +266,8 @@ def test_what_each_raises_is_raised(local):
 
 
 def test_whoever_is_told_may_take_his_time(local):
-    pauses = [0.0, 0.0, 0.0, 0.8]
-    with Dask(local._link._client, patience=0.4) as executor, executor.gather([Sleeper()] * 4) as crew:
+    pauses = [0.0, 0.0, 0.0, 2.0]
+    with Dask(local._link._client, patience=1.0) as executor, executor.gather([Sleeper()] * 4) as crew:
         assert len(crew.ask([0.0, 0.2, 0.0, 0.2], each=lambda *_: time.sleep(pauses.pop()))) == 4
 
 
