@@ -18,7 +18,7 @@ from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
 from dope.lazy import LazyEnergy, MappedTarget
-from dope.memory import as_bytes, available_bytes
+from dope.memory import available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact
 from dope.methods.box_size import fitting_partition
 from dope.methods.checkpoint import cuts_of
@@ -165,12 +165,11 @@ def _bracketing(method: Method | None, memory: int | str | None, checkpoint: Any
 
 
 def _budget(memory: int | str | None) -> int:
-    if memory is None:
-        return (available_bytes() or DEFAULT_MEMORY) // 2
-    found: object = as_bytes(memory) if isinstance(memory, str) else memory
-    if isinstance(found, bool) or not isinstance(found, (int, np.integer)) or found < 1:
-        raise InputError(f"memory is {memory!r}; expected a number of bytes, or a size such as '8GB'.")
-    return int(found)
+    allowed = budget_of(memory)
+    if allowed is not None:
+        return allowed
+    available = available_bytes()
+    return (DEFAULT_MEMORY if available is None else available) // 2
 
 
 def _minimize_lazily(

@@ -16,7 +16,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,8 +33,15 @@ Box = tuple[slice, ...]
 # Further than any image goes, and far from where int64 ends.
 MOST_REACH = 1 << 31
 
+# Of an array of NumPy.
+MOST_AXES = 64
+
 # A graph with more kinds of neighbors than this is no grid: every kind costs a number per site.
 MOST_OFFSETS = 512
+
+# Half-offsets of a kernel: eight times as many as a network of the core can have arcs for, as those that lead out of a
+# small image need none. In two dimensions a size of 511, in three one of 79.
+MOST_HALF_OFFSETS = 1 << 17
 
 # Sites per strip when an energy is evaluated with NumPy: temporaries then stay in the second-level cache.
 STRIP_SITES = 1 << 17
@@ -50,6 +56,8 @@ def half_offsets(kernel: Kernel, dimensions: int) -> Sites:
     >>> half_offsets(3, 2).tolist()
     [[0, 1], [1, -1], [1, 0], [1, 1]]
     """
+    if not 1 <= dimensions <= MOST_AXES:
+        raise InputError(f"a kernel in {dimensions} dimensions is asked for; expected 1 to {MOST_AXES}, as of arrays.")
     if isinstance(kernel, (int, np.integer)) and not isinstance(kernel, bool):
         return _sized_offsets(int(kernel), dimensions)
     return _listed_offsets(kernel, dimensions)
@@ -58,12 +66,29 @@ def half_offsets(kernel: Kernel, dimensions: int) -> Sites:
 def _sized_offsets(size: int, dimensions: int) -> Sites:
     if size < 1 or size % 2 == 0:
         raise InputError(f"kernel is {size}; expected an odd size (3, 5, 7, ...) or a list of half-offsets.")
-    radius = size // 2
-    cube = product(range(-radius, radius + 1), repeat=dimensions)
-    positive = [o for o in cube if o > (0,) * dimensions]
-    if dimensions >= 3:
-        positive = [o for o in positive if sum(x * x for x in o) <= radius * radius]
-    return np.array(positive, dtype=np.int64).reshape(len(positive), dimensions)
+    radius = min(size // 2, MOST_HALF_OFFSETS + 1)  # any larger one has too many along a single axis
+    # Axis by axis: how an offset can begin, and which squared length is left for its other axes.
+    begun, left = np.zeros((1, 0), dtype=np.int64), np.array([radius * radius])
+    for _ in range(dimensions):
+        reach = _roots(left) if dimensions >= 3 else np.full(len(left), radius)
+        steps = 2 * reach + 1
+        # Every beginning goes on to one offset at least, with 0 along the other axes: there are no fewer offsets.
+        if int(steps.sum()) // 2 > MOST_HALF_OFFSETS:
+            raise InputError(
+                f"kernel is {size}, which has more than {MOST_HALF_OFFSETS:,} pairs of opposite neighbours in "
+                f"{dimensions} dimensions; expected at most so many. Use a smaller size, or list half-offsets."
+            )
+        which = np.repeat(np.arange(len(steps)), steps)
+        step = np.arange(len(which)) - (np.cumsum(steps) - steps + reach)[which]
+        begun, left = np.column_stack([begun[which], step]), left[which] - step * step
+    return begun[len(begun) // 2 + 1 :]  # in lexicographic order the offset 0 lies in the middle
+
+
+def _roots(squares: Sites) -> Sites:
+    """The largest whole numbers whose squares are no larger."""
+    roots = np.sqrt(squares.astype(np.float64)).astype(np.int64)
+    roots -= roots * roots > squares
+    return roots + ((roots + 1) * (roots + 1) <= squares)
 
 
 def _listed_offsets(kernel: Any, dimensions: int) -> Sites:
@@ -77,6 +102,8 @@ def _listed_offsets(kernel: Any, dimensions: int) -> Sites:
             f"kernel has shape {found.shape} and dtype {found.dtype}; expected an odd size, or half-offsets as "
             f"integers of shape (number, {dimensions})."
         )
+    if len(found) > MOST_HALF_OFFSETS:
+        raise InputError(f"kernel lists {len(found):,} half-offsets; expected at most {MOST_HALF_OFFSETS:,}.")
     if found.max() > MOST_REACH or found.min() < -MOST_REACH:
         raise InputError(f"kernel reaches {found.min()} to {found.max()} sites; expected at most {MOST_REACH}.")
     offsets = found.astype(np.int64)
