@@ -23,7 +23,7 @@ from dope.methods import Admm, Bracketing, Exact
 from dope.methods.box_size import fitting_partition
 from dope.methods.checkpoint import cuts_of
 from dope.pairs import GraphPairs, GridPairs, Pairs
-from dope.partition import Partition
+from dope.partition import Partition, layout_of
 from dope.protocols import BlockSolver, Executor, FlowSolver, LazyProblem, Leave, Method, Problem, Start, Step
 from dope.result import Result
 from dope.solvers import Brute, LsaTr, MaxFlow
@@ -39,6 +39,9 @@ EXACT_WHOLE_BYTES = 16 << 20
 EXACT_BLOCKS, EXACT_BLOCKS_DENSE = 32, 16
 EXACT_BLOCKS_3D, EXACT_SITES_3D = 4, 1 << 20
 FEW_NEIGHBORS = 8
+# Of all pairs, the share that may cross seams. With kernels of 9 to 51 on images of 64 to 512 pixels, one block was
+# quicker than any blocks of which more did, up to 100 times, and took a tenth of the memory.
+MOST_CROSSING = 1 / 32
 SMALL_PAIRS = 1 << 20
 BRUTE_SITES = 16
 # Where the system does not say what is available.
@@ -383,8 +386,11 @@ def automatic_blocks(pairs: Pairs, method: Method) -> int:
         whole, most, fewest = WHOLE_BYTES, BLOCK_BYTES, 1
     if needed <= whole:
         return 1
-    number = max(fewest, _power_of_two(needed / most))
-    return min(number, 1 << (max(pairs.shape).bit_length() - 1))
+    number = min(max(fewest, _power_of_two(needed / most)), 1 << (max(pairs.shape).bit_length() - 1))
+    if isinstance(method, Exact) and isinstance(pairs, GridPairs):
+        while number > 1 and pairs.crossing(layout_of(pairs.shape, number)) > MOST_CROSSING * pairs.number:
+            number //= 2
+    return number
 
 
 def _blocks_for_threads(pairs: Pairs) -> int:

@@ -158,7 +158,14 @@ class GridPairs:
     def number(self) -> int:
         """How many pairs there are, those with an end outside a mask included."""
         room = np.maximum(np.array(self.shape) - np.abs(self.offsets), 0)
+        if self.sites * len(room) < 1 << 63:
+            return int(room.prod(axis=1).sum())
         return sum(math.prod(row) for row in room.tolist())
+
+    def crossing(self, layout: Sequence[int]) -> int:
+        """How many pairs, at most, join different blocks of a grid that is cut into so many along each axis."""
+        smallest = tuple(n // k for n, k in zip(self.shape, layout, strict=True))
+        return self.number - math.prod(layout) * replace(self, shape=smallest).number
 
     @property
     def reach(self) -> tuple[int, ...]:
