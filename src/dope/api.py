@@ -230,13 +230,14 @@ def lazy_partition(
         return Partition.grid(energy.shape, blocks)
     if resume is not None:
         return Partition.at(energy.shape, cuts_of(Path(resume), energy.shape))
-    stored = [getattr(out, "chunks", None), energy.features and energy.features.chunks, energy.unary.chunks]
+    read = [energy.features and energy.features.chunks, energy.unary.chunks]
     return fitting_partition(
         energy,
         memory=_budget(memory),
         workers=getattr(executor, "workers", 1),
         bits=getattr(solver, "bits", None),
-        chunks=next((chunks for chunks in stored if chunks), None),
+        chunks=next((chunks for chunks in read if chunks), None),
+        written=getattr(out, "chunks", None),
     )
 
 
