@@ -47,29 +47,40 @@ def fitting_partition(
     chunks: Sequence[int] | None,
     written: Sequence[int] | None = None,
 ) -> Partition:
-    """The fewest blocks of which `workers` fit into memory at once.
+    """The fewest blocks of which `workers` fit into memory at once; see `fitting_cuts`."""
+    cuts = fitting_cuts(energy, memory=memory, workers=workers, bits=bits, chunks=chunks, written=written)
+    return Partition.at(energy.shape, cuts)
 
-    They are cut at the borders of the chunks that are read, if there are any. Those of the chunks that are `written`
-    come first, where blocks of whole ones fit: other blocks take turns at a chunk that they share, and no more.
+
+def fitting_cuts(
+    energy: LazyEnergy,
+    *,
+    memory: int,
+    workers: int,
+    bits: int | None,
+    chunks: Sequence[int] | None,
+    written: Sequence[int] | None = None,
+) -> tuple[tuple[int, ...], ...]:
+    """Where to cut each axis, such that `workers` of the blocks fit into memory at once, and these are the fewest.
+
+    That is at the borders of the chunks that are read, if there are any. Those of the chunks that are `written` come
+    first, where blocks of whole ones fit: other blocks take turns at a chunk that they share, and no more.
     """
     shape, room, width = energy.shape, memory - PROCESS_BYTES, bits or 32
+
+    def fits(sides: Sequence[int]) -> bool:
+        return workers * block_bytes(energy, sides, width) <= room
+
     whole = _Units(shape, chunks or [1] * len(shape))
     _require_room(energy, whole, memory=memory, workers=workers, bits=width)
-    for units in [*([] if written is None else _halves(shape, written)), whole]:
+    for units in [*_halves(shape, written or ()), whole]:
         ladder = list(units.ladder())
-        first = bisect_left(
-            ladder,
-            True,
-            key=lambda sides: _is_small(shape, sides, workers) and _fits(energy, sides, width, room, workers),
-        )
+        first = bisect_left(ladder, True, key=lambda sides: _is_small(shape, sides, workers) and fits(sides))
         sides = ladder[min(first, len(ladder) - 1)]
-        if _fits(energy, sides, width, room, workers):
-            return Partition.at(shape, [list(range(side, n, side)) for n, side in zip(shape, sides, strict=True)])
-    raise _too_little(energy, sides, memory=memory, workers=workers, bits=width, chunked=chunks is not None)
-
-
-def _fits(energy: LazyEnergy, sides: Sequence[int], bits: int, room: int, workers: int) -> bool:
-    return workers * block_bytes(energy, sides, bits) <= room
+        if fits(sides):
+            return tuple(tuple(range(side, n, side)) for n, side in zip(shape, sides, strict=True))
+    *_, smallest = whole.ladder()
+    raise _too_little(energy, smallest, memory=memory, workers=workers, bits=width, chunked=chunks is not None)
 
 
 def _is_small(shape: Sequence[int], sides: Sequence[int], workers: int) -> bool:
@@ -108,7 +119,7 @@ class _Units:
 def _halves(shape: Sequence[int], chunks: Sequence[int]) -> Iterator[_Units]:
     """Whole chunks, half of them, a quarter, ..."""
     lengths = list(chunks)
-    while max(lengths) > LEAST_SIDE:
+    while max(lengths, default=0) > LEAST_SIDE:
         yield _Units(shape, lengths)
         lengths = [-(-length // 2) for length in lengths]
 
@@ -118,7 +129,7 @@ def _require_room(energy: LazyEnergy, units: _Units, *, memory: int, workers: in
     # No ladder leads below half of LEAST_SIDE, nor below a unit.
     sides = [max(unit, min(n, LEAST_SIDE // 2)) for n, unit in zip(units.shape, units.lengths, strict=True)]
     chunked = any(unit > LEAST_SIDE for unit in units.lengths)
-    if not _fits(energy, sides, bits, memory - PROCESS_BYTES, workers):
+    if workers * block_bytes(energy, sides, bits) > memory - PROCESS_BYTES:
         raise _too_little(energy, sides, memory=memory, workers=workers, bits=bits, chunked=chunked)
     some = [min(n, 64) for n in units.shape]
     each = block_bytes(energy, some, bits) / math.prod(some)
