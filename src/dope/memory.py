@@ -44,12 +44,14 @@ def budget_of(memory: object) -> int | None:
     return found
 
 
-def require_bytes(what: str, needed: int, budget: int | None = None) -> None:
-    """Refuse what takes more than the budget, by default what is available."""
+def require_bytes(what: str, needed: int, budget: int | None = None, *, advice: str = "") -> None:
+    """Refuse what takes more than the budget, by default what is available; `advice` says what else to do."""
     limit = available_bytes() if budget is None else budget
     if limit is not None and needed > limit:
         whose = "available" if budget is None else "allowed"
-        raise InputError(f"{what} takes {as_text(needed)} of memory, and {as_text(limit)} are {whose}.")
+        raise InputError(
+            f"{what} takes {as_text(needed)} of memory, and {as_text(limit)} are {whose}.{advice and ' '}{advice}"
+        )
 
 
 def as_text(number: float) -> str:
