@@ -29,6 +29,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 # Every block is an object, which whoever coordinates them lists; more than this take seconds to list.
 MOST_BLOCKS = 1 << 20
+# Longer than any axis, and far from where int64 ends.
+MOST_SIDE = 1 << 48
 # A place along an axis has a count of blocks.
 _AXIS_BYTES = 8
 
@@ -78,7 +80,8 @@ class Partition:
         if len(cuts) != len(lengths):
             raise InputError(f"cuts are given for {len(cuts)} axes; expected one list per axis, {len(lengths)}.")
         _require_few(math.prod(len(where) + 1 for where in cuts))
-        require_bytes(f"cutting {' x '.join(map(str, lengths))} sites into blocks", _AXIS_BYTES * sum(lengths))
+        if overlap:
+            require_bytes(f"counting overlaps on {' x '.join(map(str, lengths))} sites", _AXIS_BYTES * sum(lengths))
         axes = [_Axis.cut(n, where, overlap) for n, where in zip(lengths, cuts, strict=True)]
         blocks = tuple(
             Block(tuple(p.grown for p in pieces), tuple(p.owned for p in pieces))
@@ -238,6 +241,9 @@ class _Axis:
         if any(low >= high for low, high in pairwise(edges)):
             raise InputError(f"cuts {list(cuts)} of an axis of {length} sites; expected rising numbers inside it.")
         fraction = _checked_overlap(overlap)
+        if not fraction:  # one number for all, however long the axis is
+            whole = tuple(_Piece(slice(low, high), slice(0, high - low)) for low, high in pairwise(edges))
+            return cls(whole, np.broadcast_to(np.float64(1.0), (length,)))
         count = np.zeros(length)
         pieces = []
         for low, high in pairwise(edges):
@@ -258,8 +264,8 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
         lengths = tuple(operator.index(n) for n in shape)
     except TypeError:
         raise InputError(f"shape is {shape!r}; expected a whole number of sites per axis.") from None
-    if not lengths or any(n < 1 for n in lengths):
-        raise InputError(f"shape is {tuple(shape)}; expected at least one site along every axis.")
+    if not lengths or any(not 1 <= n <= MOST_SIDE for n in lengths):
+        raise InputError(f"shape is {tuple(shape)}; expected at least one site along every axis, up to {MOST_SIDE:,}.")
     return lengths
 
 

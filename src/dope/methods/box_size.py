@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,8 @@ from dope.errors import InputError
 from dope.lazy import LazyEnergy
 from dope.memory import as_text
 from dope.partition import MOST_BLOCKS, Partition
+
+_Sides = tuple[int, ...]
 
 # Beside the network and what is read: the unary in float64, labels, codes, masks, and what is in hand while they are
 # made. Measured with benchmarks/large.py.
@@ -74,13 +76,21 @@ def fitting_cuts(
     whole = _Units(shape, chunks or [1] * len(shape))
     _require_room(energy, whole, memory=memory, workers=workers, bits=width)
     for units in [*_halves(shape, written or ()), whole]:
-        ladder = list(units.ladder())
-        first = bisect_left(ladder, True, key=lambda sides: _is_small(shape, sides, workers) and fits(sides))
-        sides = ladder[min(first, len(ladder) - 1)]
+        sides = _first(units.ladder(), lambda sides: _is_small(shape, sides, workers) and fits(sides))
         if fits(sides):
             return tuple(tuple(range(side, n, side)) for n, side in zip(shape, sides, strict=True))
     *_, smallest = whole.ladder()
     raise _too_little(energy, smallest, memory=memory, workers=workers, bits=width, chunked=chunks is not None)
+
+
+def _first(ladder: Iterator[_Sides], will_do: Callable[[_Sides], bool]) -> _Sides:
+    """The first sides that will do, as all after them do, or the last ones: without a look at each of many."""
+    climbed: list[_Sides] = []
+    for sides in ladder:
+        climbed.append(sides)
+        if len(climbed).bit_count() == 1 and will_do(sides):
+            break
+    return climbed[min(bisect_left(climbed, True, key=will_do), len(climbed) - 1)]
 
 
 def _is_small(shape: Sequence[int], sides: Sequence[int], workers: int) -> bool:
@@ -104,7 +114,7 @@ class _Units:
     def lengths(self) -> list[int]:
         return [min(n, chunk) for n, chunk in zip(self.shape, self.chunks, strict=True)]
 
-    def ladder(self) -> Iterator[tuple[int, ...]]:
+    def ladder(self) -> Iterator[_Sides]:
         """Ever smaller sides, the longest cut first, down to as small or as many as blocks can be."""
         units, sides = self.lengths, list(self.shape)
         while _number(self.shape, sides) <= MOST_BLOCKS:
