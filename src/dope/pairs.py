@@ -33,8 +33,8 @@ Box = tuple[slice, ...]
 # Further than any image goes, and far from where int64 ends.
 MOST_REACH = 1 << 31
 
-# Of an array of NumPy.
-MOST_AXES = 64
+# As far as all of NumPy goes: `flat` ends there.
+MOST_AXES = 32
 
 # A graph with more kinds of neighbors than this is no grid: every kind costs a number per site.
 MOST_OFFSETS = 512
@@ -446,6 +446,8 @@ class GraphPairs:
         """The same pairs, their sites counted row by row through a grid of this shape."""
         if math.prod(shape) != self.sites:
             raise InputError(f"shape is {shape}, {math.prod(shape)} sites; expected one of {self.sites}, the graph's.")
+        if len(shape) > MOST_AXES:
+            raise InputError(f"shape has {len(shape)} axes; expected at most {MOST_AXES}. Leave out those of one site.")
         tails = np.stack(np.unravel_index(self.first, shape), axis=1)
         steps = np.stack(np.unravel_index(self.second, shape), axis=1) - tails
         offsets, which = np.unique(steps.astype(np.int64), axis=0, return_inverse=True)
