@@ -19,12 +19,12 @@ from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
 from dope.lazy import LazyEnergy, MappedTarget
-from dope.memory import as_bytes, available_bytes
+from dope.memory import available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact
 from dope.methods.box_size import fitting_partition
 from dope.methods.checkpoint import cuts_of
 from dope.pairs import GraphPairs, GridPairs, Pairs
-from dope.partition import Partition
+from dope.partition import Partition, layout_of
 from dope.protocols import BlockSolver, Executor, FlowSolver, LazyProblem, Leave, Method, Problem, Start, Step
 from dope.result import Result
 from dope.rounding import nearest, rounded_down
@@ -41,6 +41,9 @@ EXACT_WHOLE_BYTES = 16 << 20
 EXACT_BLOCKS, EXACT_BLOCKS_DENSE = 32, 16
 EXACT_BLOCKS_3D, EXACT_SITES_3D = 4, 1 << 20
 FEW_NEIGHBORS = 8
+# Of all pairs, the share that may cross seams. With kernels of 9 to 51 on images of 64 to 512 pixels, one block was
+# quicker than any blocks of which more did, up to 100 times, and took a tenth of the memory.
+MOST_CROSSING = 1 / 32
 SMALL_PAIRS = 1 << 20
 BRUTE_SITES = 16
 # Where the system does not say what is available.
@@ -169,12 +172,11 @@ def _bracketing(method: Method | None, memory: int | str | None, checkpoint: Any
 
 
 def _budget(memory: int | str | None) -> int:
-    if memory is None:
-        return (available_bytes() or DEFAULT_MEMORY) // 2
-    found: object = as_bytes(memory) if isinstance(memory, str) else memory
-    if isinstance(found, bool) or not isinstance(found, (int, np.integer)) or found < 1:
-        raise InputError(f"memory is {memory!r}; expected a number of bytes, or a size such as '8GB'.")
-    return int(found)
+    allowed = budget_of(memory)
+    if allowed is not None:
+        return allowed
+    available = available_bytes()
+    return (DEFAULT_MEMORY if available is None else available) // 2
 
 
 def _minimize_lazily(
@@ -232,13 +234,14 @@ def lazy_partition(
         return Partition.grid(energy.shape, blocks)
     if resume is not None:
         return Partition.at(energy.shape, cuts_of(Path(resume), energy.shape))
-    stored = [getattr(out, "chunks", None), energy.features and energy.features.chunks, energy.unary.chunks]
+    read = [energy.features and energy.features.chunks, energy.unary.chunks]
     return fitting_partition(
         energy,
         memory=_budget(memory),
         workers=getattr(executor, "workers", 1),
         bits=getattr(solver, "bits", None),
-        chunks=next((chunks for chunks in stored if chunks), None),
+        chunks=next((chunks for chunks in read if chunks), None),
+        written=getattr(out, "chunks", None),
     )
 
 
@@ -397,8 +400,11 @@ def automatic_blocks(pairs: Pairs, method: Method) -> int:
         whole, most, fewest = WHOLE_BYTES, BLOCK_BYTES, 1
     if needed <= whole:
         return 1
-    number = max(fewest, _power_of_two(needed / most))
-    return min(number, 1 << (max(pairs.shape).bit_length() - 1))
+    number = min(max(fewest, _power_of_two(needed / most)), 1 << (max(pairs.shape).bit_length() - 1))
+    if isinstance(method, Exact) and isinstance(pairs, GridPairs):
+        while number > 1 and pairs.crossing(layout_of(pairs.shape, number)) > MOST_CROSSING * pairs.number:
+            number //= 2
+    return number
 
 
 def _blocks_for_threads(pairs: Pairs) -> int:

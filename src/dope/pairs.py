@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -36,11 +35,15 @@ Box = tuple[slice, ...]
 # Further than any image goes, and far from where int64 ends.
 MOST_REACH = 1 << 31
 
+# As far as all of NumPy goes: `flat` ends there.
+MOST_AXES = 32
+
 # A graph with more kinds of neighbors than this is no grid: every kind costs a number per site.
 MOST_OFFSETS = 512
 
-# Offsets that are looked at to make a kernel of a size: one that reaches further is no neighbourhood any more.
-MOST_CELLS = 1 << 20
+# Half-offsets of a kernel: eight times as many as a network of the core can have arcs for, as those that lead out of a
+# small image need none. In two dimensions a size of 511, in three one of 79.
+MOST_HALF_OFFSETS = 1 << 17
 
 # Sites per strip when an energy is evaluated with NumPy: temporaries then stay in the second-level cache.
 STRIP_SITES = 1 << 17
@@ -55,6 +58,8 @@ def half_offsets(kernel: Kernel, dimensions: int) -> Sites:
     >>> half_offsets(3, 2).tolist()
     [[0, 1], [1, -1], [1, 0], [1, 1]]
     """
+    if not 1 <= dimensions <= MOST_AXES:
+        raise InputError(f"a kernel in {dimensions} dimensions is asked for; expected 1 to {MOST_AXES}, as of arrays.")
     if isinstance(kernel, (int, np.integer)) and not isinstance(kernel, bool):
         return _sized_offsets(int(kernel), dimensions)
     return _listed_offsets(kernel, dimensions)
@@ -63,17 +68,29 @@ def half_offsets(kernel: Kernel, dimensions: int) -> Sites:
 def _sized_offsets(size: int, dimensions: int) -> Sites:
     if size < 1 or size % 2 == 0:
         raise InputError(f"kernel is {size}; expected an odd size (3, 5, 7, ...) or a list of half-offsets.")
-    if size > MOST_CELLS or size**dimensions > MOST_CELLS:
-        raise InputError(
-            f"kernel is {size} in {dimensions} dimensions; expected up to {MOST_CELLS:,} offsets in all. "
-            f"Take a smaller one, or list the half-offsets that are meant."
-        )
-    radius = size // 2
-    cube = product(range(-radius, radius + 1), repeat=dimensions)
-    positive = [o for o in cube if o > (0,) * dimensions]
-    if dimensions >= 3:
-        positive = [o for o in positive if sum(x * x for x in o) <= radius * radius]
-    return np.array(positive, dtype=np.int64).reshape(len(positive), dimensions)
+    radius = min(size // 2, MOST_HALF_OFFSETS + 1)  # any larger one has too many along a single axis
+    # Axis by axis: how an offset can begin, and which squared length is left for its other axes.
+    begun, left = np.zeros((1, 0), dtype=np.int64), np.array([radius * radius])
+    for _ in range(dimensions):
+        reach = _roots(left) if dimensions >= 3 else np.full(len(left), radius)
+        steps = 2 * reach + 1
+        # Every beginning goes on to one offset at least, with 0 along the other axes: there are no fewer offsets.
+        if int(steps.sum()) // 2 > MOST_HALF_OFFSETS:
+            raise InputError(
+                f"kernel is {size}, which has more than {MOST_HALF_OFFSETS:,} pairs of opposite neighbours in "
+                f"{dimensions} dimensions; expected at most so many. Use a smaller size, or list half-offsets."
+            )
+        which = np.repeat(np.arange(len(steps)), steps)
+        step = np.arange(len(which)) - (np.cumsum(steps) - steps + reach)[which]
+        begun, left = np.column_stack([begun[which], step]), left[which] - step * step
+    return begun[len(begun) // 2 + 1 :]  # in lexicographic order the offset 0 lies in the middle
+
+
+def _roots(squares: Sites) -> Sites:
+    """The largest whole numbers whose squares are no larger."""
+    roots = np.sqrt(squares.astype(np.float64)).astype(np.int64)
+    roots -= roots * roots > squares
+    return roots + ((roots + 1) * (roots + 1) <= squares)
 
 
 def offset_lengths(offsets: Sites, spacing: Sequence[float] | None) -> npt.NDArray[np.float64]:
@@ -100,6 +117,8 @@ def _listed_offsets(kernel: Any, dimensions: int) -> Sites:
             f"kernel has shape {found.shape} and dtype {found.dtype}; expected an odd size, or half-offsets as "
             f"integers of shape (number, {dimensions})."
         )
+    if len(found) > MOST_HALF_OFFSETS:
+        raise InputError(f"kernel lists {len(found):,} half-offsets; expected at most {MOST_HALF_OFFSETS:,}.")
     if found.max() > MOST_REACH or found.min() < -MOST_REACH:
         raise InputError(f"kernel reaches {found.min()} to {found.max()} sites; expected at most {MOST_REACH}.")
     offsets = found.astype(np.int64)
@@ -154,7 +173,14 @@ class GridPairs:
     def number(self) -> int:
         """How many pairs there are, those with an end outside a mask included."""
         room = np.maximum(np.array(self.shape) - np.abs(self.offsets), 0)
+        if self.sites * len(room) < 1 << 63:
+            return int(room.prod(axis=1).sum())
         return sum(math.prod(row) for row in room.tolist())
+
+    def crossing(self, layout: Sequence[int]) -> int:
+        """How many pairs, at most, join different blocks of a grid that is cut into so many along each axis."""
+        smallest = tuple(n // k for n, k in zip(self.shape, layout, strict=True))
+        return self.number - math.prod(layout) * replace(self, shape=smallest).number
 
     @property
     def reach(self) -> tuple[int, ...]:
@@ -448,6 +474,8 @@ class GraphPairs:
         """The same pairs, their sites counted row by row through a grid of this shape."""
         if math.prod(shape) != self.sites:
             raise InputError(f"shape is {shape}, {math.prod(shape)} sites; expected one of {self.sites}, the graph's.")
+        if len(shape) > MOST_AXES:
+            raise InputError(f"shape has {len(shape)} axes; expected at most {MOST_AXES}. Leave out those of one site.")
         tails = np.stack(np.unravel_index(self.first, shape), axis=1)
         steps = np.stack(np.unravel_index(self.second, shape), axis=1) - tails
         offsets, which = np.unique(steps.astype(np.int64), axis=0, return_inverse=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any, TypeVar
@@ -19,12 +19,20 @@ import numpy.typing as npt
 
 from dope.arrays import Index, Sites
 from dope.errors import InputError, MissingExtraError
+from dope.memory import require_bytes
 from dope.pairs import GraphPairs, GridPairs, Pairs
 
 Counts = tuple[npt.NDArray[np.float64], ...] | npt.NDArray[np.float64]
 """How many blocks hold a site: a vector per axis on a grid (multiply them), a vector over sites on a graph."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+# Every block is an object, which whoever coordinates them lists; more than this take seconds to list.
+MOST_BLOCKS = 1 << 20
+# Longer than any axis, and far from where int64 ends.
+MOST_SIDE = 1 << 48
+# A place along an axis has a count of blocks.
+_AXIS_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +79,9 @@ class Partition:
         lengths = _checked_shape(shape)
         if len(cuts) != len(lengths):
             raise InputError(f"cuts are given for {len(cuts)} axes; expected one list per axis, {len(lengths)}.")
+        _require_few(math.prod(len(where) + 1 for where in cuts))
+        if overlap:
+            require_bytes(f"counting overlaps on {' x '.join(map(str, lengths))} sites", _AXIS_BYTES * sum(lengths))
         axes = [_Axis.cut(n, where, overlap) for n, where in zip(lengths, cuts, strict=True)]
         blocks = tuple(
             Block(tuple(p.grown for p in pieces), tuple(p.owned for p in pieces))
@@ -92,6 +103,7 @@ class Partition:
             raise InputError(f"blocks is {blocks!r}; expected a number of blocks on a graph.")
         if not 1 <= blocks <= pairs.sites:
             raise InputError(f"{blocks} blocks asked for {pairs.sites} sites; expected 1 to {pairs.sites}.")
+        _require_few(int(blocks))
         cores = _metis(pairs, int(blocks)) if metis else _halved(pairs, np.arange(pairs.sites), int(blocks))
         return cls._of_sites(pairs, [np.sort(core) for core in cores], _checked_overlap(overlap))
 
@@ -229,6 +241,9 @@ class _Axis:
         if any(low >= high for low, high in pairwise(edges)):
             raise InputError(f"cuts {list(cuts)} of an axis of {length} sites; expected rising numbers inside it.")
         fraction = _checked_overlap(overlap)
+        if not fraction:  # one number for all, however long the axis is
+            whole = tuple(_Piece(slice(low, high), slice(0, high - low)) for low, high in pairwise(edges))
+            return cls(whole, np.broadcast_to(np.float64(1.0), (length,)))
         count = np.zeros(length)
         pieces = []
         for low, high in pairwise(edges):
@@ -249,8 +264,8 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
         lengths = tuple(operator.index(n) for n in shape)
     except TypeError:
         raise InputError(f"shape is {shape!r}; expected a whole number of sites per axis.") from None
-    if not lengths or any(n < 1 for n in lengths):
-        raise InputError(f"shape is {tuple(shape)}; expected at least one site along every axis.")
+    if not lengths or any(not 1 <= n <= MOST_SIDE for n in lengths):
+        raise InputError(f"shape is {tuple(shape)}; expected at least one site along every axis, up to {MOST_SIDE:,}.")
     return lengths
 
 
@@ -278,40 +293,37 @@ def layout_of(shape: tuple[int, ...], blocks: int | Sequence[int]) -> tuple[int,
         raise InputError(f"blocks is {layout}; expected {len(shape)} positive numbers, one per axis.")
     if any(k > n for k, n in zip(layout, shape, strict=True)):
         raise InputError(f"{layout} blocks on a grid of {shape}: more blocks than sites along an axis. Use fewer.")
+    _require_few(math.prod(layout))
     return layout
+
+
+def _require_few(blocks: int) -> None:
+    if blocks > MOST_BLOCKS:
+        raise InputError(f"{blocks:,} blocks are asked for; expected at most {MOST_BLOCKS:,}. Use fewer, larger ones.")
 
 
 def _least_seam(shape: tuple[int, ...], blocks: int) -> tuple[int, ...]:
     sites = math.prod(shape)
     if not 1 <= blocks <= sites:
         raise InputError(f"{blocks} blocks asked for {sites} sites; expected 1 to {sites}.")
-    layouts = [
-        layout
-        for layout in _factorisations(blocks, len(shape))
-        if all(k <= n for k, n in zip(layout, shape, strict=True))
-    ]
-    if not layouts:
+    _require_few(blocks)
+    divisors = [k for k in range(1, blocks + 1) if blocks % k == 0]
+    # For every number of blocks, from the last axis on: the least seam, and the layout that has it.
+    best: dict[int, tuple[int, tuple[int, ...]]] = {1: (0, ())}
+    for length in reversed(shape):
+        longer: dict[int, tuple[int, tuple[int, ...]]] = {}
+        for rest, (seam, layout) in best.items():
+            for k in divisors:
+                if k <= length and blocks % (k * rest) == 0:
+                    found = seam + (k - 1) * (sites // length), (k, *layout)
+                    longer[k * rest] = min(found, longer.get(k * rest, found))
+        best = longer
+    if blocks not in best:
         raise InputError(
             f"{blocks} blocks cannot be laid out on a grid of {shape}: no product of numbers that fit its sides. "
             f"Try a rounder number, or give blocks per axis."
         )
-    return min(layouts, key=lambda layout: (_seam(shape, layout), layout))
-
-
-def _factorisations(number: int, factors: int) -> Iterator[tuple[int, ...]]:
-    if factors == 1:
-        yield (number,)
-        return
-    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    for first in sorted({*small, *(number // d for d in small)}):
-        for rest in _factorisations(number // first, factors - 1):
-            yield (first, *rest)
-
-
-def _seam(shape: tuple[int, ...], layout: tuple[int, ...]) -> int:
-    """The number of sites along all seams."""
-    sites = math.prod(shape)
-    return sum((k - 1) * (sites // n) for k, n in zip(layout, shape, strict=True))
+    return best[blocks][1]
 
 
 def _halved(pairs: GraphPairs, sites: Sites, blocks: int) -> list[Sites]:

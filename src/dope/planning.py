@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -25,21 +26,24 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.api import automatic_blocks, automatic_flow_solver, minimize
+from dope.api import MOST_CROSSING, automatic_blocks, automatic_flow_solver, minimize
 from dope.durable import write_text
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Serial
 from dope.executors.dask_crew import TASKS_PER_THREAD
+from dope.fixed_point import Costs as IntegerCosts
+from dope.fixed_point import FixedPoint
 from dope.lazy import LazyEnergy
 from dope.memory import as_text
 from dope.methods import Bracketing, Exact
 from dope.methods.box_size import PROCESS_BYTES as LAZY_PROCESS_BYTES
-from dope.methods.box_size import block_bytes, fitting_partition
+from dope.methods.box_size import block_bytes, fitting_cuts
 from dope.methods.known import CELLS_AT_HAND, Known, packed, unpacked
 from dope.models import kernel_lam
+from dope.models.smoothing import SMOOTHING
 from dope.pairs import Box, GridPairs, Kernel, half_offsets
-from dope.partition import Partition, layout_of
+from dope.partition import MOST_BLOCKS, Partition, layout_of
 from dope.protocols import Crew, Executor, LazyProblem, Recipe
 
 # Beside the network and the pixels: unary, labels, and what is in hand while blocks are opened and energies computed.
@@ -49,16 +53,22 @@ WORK_BYTES = 24
 PROCESS_BYTES = 60 << 20
 # A worker's memory also holds the system, the interpreter, and blocks on their way in and out.
 SHARE_FOR_BLOCKS = 0.5
-# Sites of the problem that is solved to see how fast this machine is.
-CALIBRATION_SITES = 250_000
+# Sites and pairs, at most, of the problem that is solved to see how fast this machine is.
+CALIBRATION_SITES, CALIBRATION_PAIRS = 250_000, 4 << 20
+# Of a pair that crosses a seam, on top of the network: what was pushed over it, and what the search notes while it
+# mends its trees after a merge. The latter grows where seams are many. Measured on noise, with kernels of 7 to 51.
+SEAM_BYTES, DENSE_SEAM_BYTES = 250, 2000
+# A grid with so few sites that the core would count them: what it refuses is the kernel, or the number of axes.
+COUNTED_SITES = 1 << 20
 # A coupled site's number goes out as float64 and its label comes back.
 BYTES_PER_COUPLED_SITE = 9
-# Pairs of the problem whose rounds are measured; no more sites than the other number, and no fewer than the last.
-ROUND_PAIRS, MOST_ROUND_SITES, LEAST_ROUND_SITES = 6 << 20, 1 << 21, 1 << 18
+# Pairs of the problem whose rounds are measured; no more sites than the next number, and no fewer than the third, but
+# for kernels with which that would make more than the last number of pairs.
+ROUND_PAIRS, MOST_ROUND_SITES, LEAST_ROUND_SITES, MOST_ROUND_PAIRS = 6 << 20, 1 << 21, 1 << 18, 4 << 20
+# With more axes, blocks and cells of the problem that is measured would not be small any more.
+MOST_MEASURED_AXES = 4
 # |unary| of a site that is certain, as `probability_unary` has it.
 SURE = 6.9
-# The coordinator lists its blocks; more than this take seconds to list.
-MOST_BLOCKS = 1_000_000
 # More seconds or bytes per site than any machine takes; sums and products of such numbers are still numbers.
 MOST_COST = 1e15
 # Workers of a cluster, and bytes of a site.
@@ -77,7 +87,7 @@ class Plan:
     shape: tuple[int, ...]
     kernel: Kernel
     pixel_bytes: int = 3
-    bits: int = 32
+    bits: int | None = None
     blocks: int = 1
     workers: int = 1
 
@@ -88,12 +98,15 @@ class Plan:
         *,
         kernel: Kernel = 3,
         pixel_bytes: int = 3,
-        bits: int = 32,
-        blocks: int | None = None,
+        bits: int | None = None,
+        blocks: int | Sequence[int] | None = None,
         workers: int = 1,
         memory: int | None = None,
     ) -> Plan:
-        """With the blocks given; or as few as fit into each worker's `memory`; or as `minimize` chooses."""
+        """With the blocks given; or as few as fit into each worker's `memory`; or as `minimize` chooses.
+
+        `bits` is the width of capacities, by default the one that `minimize` needs for the lam that `segment` chooses.
+        """
         if not shape or any(n < 1 for n in shape):
             raise InputError(f"shape is {shape}; expected the number of sites along each axis, at least 1.")
         _check_sizes(pixel_bytes=(pixel_bytes, 0), workers=(workers, 1))
@@ -104,18 +117,27 @@ class Plan:
     def _blocks(self, memory: int | None) -> int:
         if memory is None:
             return automatic_blocks(self.grid, Exact())
-        number, most = 1, math.prod(1 << (n.bit_length() - 1) for n in self.shape)
+        number, most = 1, min(MOST_BLOCKS, math.prod(1 << (n.bit_length() - 1) for n in self.shape))
         while replace(self, blocks=number).block_bytes > SHARE_FOR_BLOCKS * memory or number < self.workers:
             number *= 2
             if number > most:
                 raise InputError(f"no block fits into {memory} bytes, however small; expected more memory.")
         return number
 
-    @property
+    @cached_property
     def grid(self) -> GridPairs:
         """The pairs; what they weigh does not matter here."""
         offsets = half_offsets(self.kernel, len(self.shape))
         return GridPairs(self.shape, offsets, np.ones(len(offsets)), np.ones((len(offsets), 2)))
+
+    @cached_property
+    def width(self) -> int:
+        """Bits of a capacity, for costs that are no whole numbers."""
+        if self.bits is not None:
+            return self.bits
+        mean = (self.grid.strength or 1.0) / SMOOTHING
+        costs = IntegerCosts(self.grid, self.sites, places=None, largest=mean, total=self.sites * mean)
+        return FixedPoint.for_costs(costs, automatic_flow_solver(self.grid).bits).bits
 
     @property
     def sites(self) -> int:
@@ -146,16 +168,20 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """What the whole problem takes in one process."""
-        return PROCESS_BYTES + self.blocks * self.block_bytes
+        """What the whole problem takes in one process: one network, and what its seams take."""
+        crossing = self.grid.crossing(self.layout)
+        dense = crossing > MOST_CROSSING * self.pairs
+        return PROCESS_BYTES + self._bytes(self.shape) + crossing * (DENSE_SEAM_BYTES if dense else SEAM_BYTES)
 
     def _bytes(self, shape: tuple[int, ...]) -> int:
         """Cut up until the core counts it: it has 2^31 places at most."""
         sites = math.prod(shape)
         grid = replace(self.grid, shape=shape)
         try:
-            network = _core.GridFlow.bytes_needed(shape, grid.offsets[grid.fits], self.bits)
-        except ValueError:
+            network = _core.GridFlow.bytes_needed(shape, grid.offsets[grid.fits], self.width)
+        except ValueError as error:
+            if sites <= COUNTED_SITES:
+                raise InputError(str(error)) from error
             longest = max(range(len(shape)), key=lambda axis: shape[axis])
             half = tuple(-(-n // 2) if axis == longest else n for axis, n in enumerate(shape))
             return 2 * self._bytes(half)
@@ -174,12 +200,13 @@ class Plan:
 
     def seconds(self) -> float:
         """About how long it takes, by a small problem of the same kind solved on one core of this machine."""
-        sides = _calibration_sides(self.shape)
-        image, unary = _sample(sides)
+        sites = min(CALIBRATION_SITES, CALIBRATION_PAIRS // max(1, len(self.grid.offsets)))
+        image, unary = _sample(_calibration_sides(self.shape, sites))
+        energy = Energy.grid(unary, features=image, kernel=self.kernel, lam=1.0)
         begun = time.perf_counter()
-        minimize(Energy.grid(unary, features=image, kernel=self.kernel, lam=1.0), blocks=1, executor=Serial())
-        each = (time.perf_counter() - begun) / math.prod(sides)
-        return each * self.sites / min(self.workers, max(1, self.blocks))
+        minimize(energy, blocks=1, executor=Serial())
+        each = (time.perf_counter() - begun) / (energy.pairs.sites + energy.pairs.number)
+        return each * (self.sites + self.pairs) / min(self.workers, max(1, self.blocks))
 
 
 def _inner(length: int, pieces: int, reach: int) -> int:
@@ -190,10 +217,13 @@ def _inner(length: int, pieces: int, reach: int) -> int:
     return int(np.maximum(sizes, 0).sum())
 
 
-def _calibration_sides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A box of the same proportions, as far as that goes, with about CALIBRATION_SITES sites."""
-    share = min(1.0, (CALIBRATION_SITES / math.prod(shape)) ** (1 / len(shape)))
-    return tuple(max(1, round(n * share)) for n in shape)
+def _calibration_sides(shape: tuple[int, ...], sites: int) -> tuple[int, ...]:
+    """A box of about so many sites, and no more, its sides alike as far as the shape has them."""
+    sides, left = [1] * len(shape), float(sites)
+    for done, axis in enumerate(sorted(range(len(shape)), key=lambda a: shape[a])):
+        sides[axis] = max(1, min(shape[axis], int(left ** (1 / (len(shape) - done)) + 1e-9)))
+        left /= sides[axis]
+    return tuple(sides)
 
 
 def _sample(sides: tuple[int, ...], patch: int = 8) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
@@ -216,9 +246,9 @@ def _sure_sample(sides: tuple[int, ...]) -> tuple[npt.NDArray[np.uint8], npt.NDA
 def _patches(rng: np.random.Generator, sides: tuple[int, ...], side: int) -> npt.NDArray[np.float64]:
     """Numbers from 0 to 1, alike within cubes."""
     smooth = rng.random(tuple(-(-n // side) for n in sides))
-    for axis in range(len(sides)):
-        smooth = np.repeat(smooth, side, axis=axis)
-    return smooth[tuple(slice(0, n) for n in sides)]
+    for axis, n in enumerate(sides):
+        smooth = smooth.repeat(side, axis=axis)[(slice(None),) * axis + (slice(0, n),)]
+    return smooth
 
 
 @dataclass(frozen=True)
@@ -369,8 +399,13 @@ class Costs:
     @classmethod
     def measured(cls, kernel: Kernel = 3, dimensions: int = 3) -> Costs:
         """By a small problem, solved here and now in a few blocks on one core; a second or two."""
-        neighbors = 2 * len(half_offsets(kernel, dimensions))
-        sites = min(MOST_ROUND_SITES, max(LEAST_ROUND_SITES, 2 * ROUND_PAIRS // max(1, neighbors)))
+        if dimensions > MOST_MEASURED_AXES:
+            raise InputError(
+                f"costs of {dimensions} axes are asked for; expected at most {MOST_MEASURED_AXES}, of which a small "
+                f"problem can be measured."
+            )
+        pairs = max(1, len(half_offsets(kernel, dimensions)))
+        sites = min(MOST_ROUND_SITES, max(LEAST_ROUND_SITES, ROUND_PAIRS // pairs), MOST_ROUND_PAIRS // pairs)
         side = max(4, round(sites ** (1 / dimensions)))
         _measured_rounds(kernel, (8,) * dimensions)  # wakes everything up
         return _measured_rounds(kernel, (side,) * dimensions)
@@ -569,25 +604,17 @@ class LazyPlan:
         energy, room = self._energy, memory - LAZY_PROCESS_BYTES
         if room <= 0:
             raise InputError(f"a worker has {as_text(memory)}; expected more than {as_text(LAZY_PROCESS_BYTES)}.")
-        some = [min(n, 64) for n in self.shape]
-        about = self.sites * block_bytes(energy, some, 32) / math.prod(some) / room
-        if about > MOST_BLOCKS:
-            raise InputError(
-                f"a worker has {as_text(memory)}, which makes about {about:,.0f} blocks; "
-                f"expected memory for up to {MOST_BLOCKS:,}, which the coordinator can list."
-            )
         total = self._memory(room)
-        partition = fitting_partition(energy, memory=total, workers=self.workers, bits=32, chunks=None)
-        return partition.cuts or ()
+        return fitting_cuts(energy, memory=total, workers=self.workers, bits=32, chunks=None)
 
     def _memory(self, room: int) -> int:
         """What `minimize` is to be told, where every worker has room for blocks; it counts one process."""
         return self.workers * room + LAZY_PROCESS_BYTES
 
-    @property
+    @cached_property
     def _energy(self) -> LazyEnergy:
         """Without numbers: only how many there are, and of how many bytes."""
-        features = np.broadcast_to(np.uint8(0), (*self.shape, self.pixel_bytes)) if self.pixel_bytes else None
+        features = _AbsentPixels((*self.shape, self.pixel_bytes)) if self.pixel_bytes else None
         return LazyEnergy.grid(_Absent(self.shape, self.unary_bytes), features=features, kernel=self.kernel)
 
     @property
@@ -708,6 +735,14 @@ class LazyPlan:
         handed_out = min(one.tasks, TASKS_PER_THREAD * self.workers) * costs.task
         stored = (one.read_bytes + one.written_bytes) / storage
         return one.packing + max(waves * one.work / one.tasks, handed_out + one.storing, stored)
+
+
+@dataclass(frozen=True)
+class _AbsentPixels:
+    """An image of which only the shape is known; channels of a byte are the last axis."""
+
+    shape: tuple[int, ...]
+    dtype: type[np.uint8] = np.uint8
 
 
 @dataclass(frozen=True)

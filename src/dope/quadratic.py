@@ -23,11 +23,14 @@ import numpy.typing as npt
 
 from dope.arrays import Sites, as_reals, check_finite
 from dope.errors import InputError, MissingExtraError
+from dope.memory import require_bytes
 
 Floats = npt.NDArray[np.float64]
 
 # Products of two positions stay within int64.
 _MOST_SITES = 1 << 31
+# Of a site, while terms and an energy are made of it, however few entries there are: five numbers at a time.
+_SITE_BYTES = 40
 # Of the largest entry: a matrix that differs from its transpose by less was meant to be symmetric.
 _ROUNDING = 1e-9
 
@@ -66,6 +69,7 @@ def ising_terms(fields: Any, couplings: Any, constant: float) -> Terms:
     if isinstance(fields, Mapping):
         places, values = _from_mapping("fields", {(i,): value for i, value in fields.items()}, 1)
         sites = max(entries.sites, int(places.max(initial=-1)) + 1)
+        _require_sites("fields", sites)
         h = np.zeros(sites)
         h[places[:, 0]] = values
     else:
@@ -168,8 +172,15 @@ def _entries(name: str, matrix: Any, fewest: int = 1) -> Entries:
         found = Entries(len(array), rows, columns, array[rows, columns].astype(np.float64))
     if not fewest <= found.sites < _MOST_SITES:
         raise InputError(f"{name} is of {found.sites} sites; expected {fewest} to {_MOST_SITES - 1}.")
+    _require_sites(name, found.sites)
     check_finite(name, found.values)
     return found
+
+
+def _require_sites(name: str, sites: int) -> None:
+    """Refuse more sites than fit into memory: there are as many as the largest index says, with an entry or without."""
+    advice = "Number the sites from 0 on, without gaps."
+    require_bytes(f"{name} with indices up to {sites - 1:,}", _SITE_BYTES * sites, advice=advice)
 
 
 def _from_mapping(name: str, mapping: Mapping[Any, Any], length: int) -> tuple[Sites, Floats]:

@@ -64,6 +64,11 @@ class Job:
         """What is read."""
         return [file for file in (self.image, self.scribbles, self.probability, self.mask) if file is not None]
 
+    @property
+    def reestimated(self) -> bool:
+        """Whether colours are estimated again from labels, as they are after a rectangle."""
+        return self.rectangle is not None if self.rounds is None else self.rounds > 0
+
     def executor(self) -> Executor:
         """Threads here, or the workers of a Dask cluster."""
         if self.dask is not None and self.workers is not None:

@@ -26,16 +26,27 @@ from dope.cli.tables import bound_in_words, duration, print_rows
 from dope.cli.trace import TraceFile
 from dope.errors import InputError
 from dope.executors import Threads
-from dope.io import LabelTarget, check_writable, describe, open_labels, save_labels, stored, write_image, write_text
+from dope.io import (
+    Description,
+    LabelTarget,
+    check_writable,
+    describe,
+    open_labels,
+    save_labels,
+    stored,
+    write_image,
+    write_text,
+)
 from dope.io.formats import input_place, labels_place
 from dope.io.places import Place, check_apart
 from dope.lazy import LazyEnergy
-from dope.memory import as_bytes, as_text, available_bytes, peak_bytes
+from dope.memory import as_text, available_bytes, budget_of, peak_bytes
 from dope.planning import Plan
 from dope.protocols import Step
 from dope.report import Run, overlay, page, slices
 from dope.result import Result
 from dope.segmentation import segment as segmented
+from dope.segmentation.budget import require_box, require_strokes, segmentation_bytes
 
 # Sites of a volume that pictures are drawn of, where it is read box by box.
 MOST_SEEN = 1 << 26
@@ -219,8 +230,10 @@ class _Outcome:
 def _run(job: Job, outputs: Outputs, seconds: float | None) -> int:
     begun = time.perf_counter()
     console = progress_console()
-    budget = None if job.memory is None else as_bytes(job.memory)
-    boxes = _in_boxes(job, outputs, budget)
+    budget = budget_of(job.memory)
+    found = describe(job.image)
+    boxes = _in_boxes(job, outputs, found, budget)
+    _require_memory(job, found, budget, boxes=boxes)
     assert outputs.mask is not None
     with ExitStack() as stack:
         cancel = stack.enter_context(Cancel())
@@ -275,17 +288,34 @@ class _Both:
         self.second(step)
 
 
-def _in_boxes(job: Job, outputs: Outputs, budget: int | None) -> bool:
+def _in_boxes(job: Job, outputs: Outputs, found: Description, budget: int | None) -> bool:
     """Whether arrays are to stay in their files: where that is asked for, or a map is too large for memory."""
     if job.dask is not None or outputs.checkpoint is not None or outputs.resume is not None:
         return True
     if job.probability is None:
         return False
-    found = describe(job.image)
-    pixel_bytes = max(1, found.channels) * np.dtype(found.dtype).itemsize
     limit = available_bytes() if budget is None else budget
-    needed = Plan.of(found.shape, kernel=job.kernel, pixel_bytes=pixel_bytes).bytes
+    needed = segmentation_bytes(found.shape, kernel=job.kernel, pixel_bytes=_pixel_bytes(found))
     return limit is not None and needed > limit
+
+
+def _require_memory(job: Job, found: Description, budget: int | None, *, boxes: bool) -> None:
+    """Refuse what does not fit before strokes are drawn and pixels read; `segmented` looks at the box that is left."""
+    if job.scribbles is not None or job.rectangle is not None or job.mask is not None:
+        require_strokes(found.shape, budget)
+    if not boxes and job.mask is None and job.margin is None:
+        require_box(
+            found.shape,
+            budget,
+            kernel=job.kernel,
+            pixel_bytes=_pixel_bytes(found),
+            blocks=job.blocks,
+            reestimated=job.reestimated,
+        )
+
+
+def _pixel_bytes(found: Description) -> int:
+    return max(1, found.channels) * np.dtype(found.dtype).itemsize
 
 
 @contextmanager
@@ -455,10 +485,8 @@ def _numbers(text: str | None) -> tuple[float, ...] | None:
 
 def _print_plan(job: Job) -> None:
     found = describe(job.image)
-    itemsize = np.dtype(found.dtype).itemsize
-    pixel_bytes = max(1, found.channels) * itemsize
     workers = Threads(job.workers).workers
-    plan = Plan.of(found.shape, kernel=job.kernel, pixel_bytes=pixel_bytes, blocks=job.blocks, workers=workers)
+    plan = Plan.of(found.shape, kernel=job.kernel, pixel_bytes=_pixel_bytes(found), blocks=job.blocks, workers=workers)
     print_rows(plan_rows(plan))
     say()
     say("nothing was computed (--dry-run)")

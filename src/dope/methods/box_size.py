@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from dope import _core
 from dope.errors import InputError
 from dope.lazy import LazyEnergy
 from dope.memory import as_text
-from dope.partition import Partition
+from dope.partition import MOST_BLOCKS, Partition
+
+_Sides = tuple[int, ...]
 
 # Beside the network and what is read: the unary in float64, labels, codes, masks, and what is in hand while they are
 # made. Measured with benchmarks/large.py.
@@ -26,7 +32,7 @@ def block_bytes(energy: LazyEnergy, sides: Sequence[int], bits: int) -> int:
     """What a block of these sides takes while it is at work, its neighbours included."""
     pairs = energy.pairs
     region = [min(n, side + 2 * r) for n, side, r in zip(pairs.shape, sides, pairs.reach, strict=True)]
-    offsets = pairs.offsets[[all(abs(o) < n for o, n in zip(row, region, strict=True)) for row in pairs.offsets]]
+    offsets = pairs.offsets[np.all(np.abs(pairs.offsets) < np.array(region), axis=1)]
     try:
         network = _core.GridFlow.bytes_needed(region, offsets, bits)
     except ValueError:  # more places than the core counts
@@ -35,35 +41,125 @@ def block_bytes(energy: LazyEnergy, sides: Sequence[int], bits: int) -> int:
 
 
 def fitting_partition(
-    energy: LazyEnergy, *, memory: int, workers: int, bits: int | None, chunks: Sequence[int] | None
+    energy: LazyEnergy,
+    *,
+    memory: int,
+    workers: int,
+    bits: int | None,
+    chunks: Sequence[int] | None,
+    written: Sequence[int] | None = None,
 ) -> Partition:
-    """The fewest blocks of which `workers` fit into memory at once, cut at the borders of chunks, if there are any."""
-    shape = energy.shape
-    room = memory - PROCESS_BYTES
-    units = [1] * len(shape) if chunks is None else [min(n, c) for n, c in zip(shape, chunks, strict=True)]
-    sides = list(shape)
-    blocks = 1
-    while workers * block_bytes(energy, sides, bits or 32) > room or (
-        blocks < BLOCKS_PER_WORKER * workers and math.prod(sides) > 2 * SITES_WORTH_CUTTING
-    ):
-        axis = max(
-            (a for a in range(len(shape)) if sides[a] > units[a] and sides[a] > LEAST_SIDE),
-            key=lambda a: sides[a],
-            default=None,
+    """The fewest blocks of which `workers` fit into memory at once; see `fitting_cuts`."""
+    cuts = fitting_cuts(energy, memory=memory, workers=workers, bits=bits, chunks=chunks, written=written)
+    return Partition.at(energy.shape, cuts)
+
+
+def fitting_cuts(
+    energy: LazyEnergy,
+    *,
+    memory: int,
+    workers: int,
+    bits: int | None,
+    chunks: Sequence[int] | None,
+    written: Sequence[int] | None = None,
+) -> tuple[tuple[int, ...], ...]:
+    """Where to cut each axis, such that `workers` of the blocks fit into memory at once, and these are the fewest.
+
+    That is at the borders of the chunks that are read, if there are any. Those of the chunks that are `written` come
+    first, where blocks of whole ones fit: other blocks take turns at a chunk that they share, and no more.
+    """
+    shape, room, width = energy.shape, memory - PROCESS_BYTES, bits or 32
+
+    def fits(sides: Sequence[int]) -> bool:
+        return workers * block_bytes(energy, sides, width) <= room
+
+    whole = _Units(shape, chunks or [1] * len(shape))
+    _require_room(energy, whole, memory=memory, workers=workers, bits=width)
+    for units in [*_halves(shape, written or ()), whole]:
+        sides = _first(units.ladder(), lambda sides: _is_small(shape, sides, workers) and fits(sides))
+        if fits(sides):
+            return tuple(tuple(range(side, n, side)) for n, side in zip(shape, sides, strict=True))
+    *_, smallest = whole.ladder()
+    raise _too_little(energy, smallest, memory=memory, workers=workers, bits=width, chunked=chunks is not None)
+
+
+def _first(ladder: Iterator[_Sides], will_do: Callable[[_Sides], bool]) -> _Sides:
+    """The first sides that will do, as all after them do, or the last ones: without a look at each of many."""
+    climbed: list[_Sides] = []
+    for sides in ladder:
+        climbed.append(sides)
+        if len(climbed).bit_count() == 1 and will_do(sides):
+            break
+    return climbed[min(bisect_left(climbed, True, key=will_do), len(climbed) - 1)]
+
+
+def _is_small(shape: Sequence[int], sides: Sequence[int], workers: int) -> bool:
+    """Whether blocks are so small that all workers have some, or that it is not worth it to cut them further."""
+    enough = _number(shape, sides) >= BLOCKS_PER_WORKER * workers
+    return enough or math.prod(sides) <= 2 * SITES_WORTH_CUTTING
+
+
+def _number(shape: Sequence[int], sides: Sequence[int]) -> int:
+    return math.prod(-(-n // side) for n, side in zip(shape, sides, strict=True))
+
+
+@dataclass(frozen=True)
+class _Units:
+    """What sides of blocks are whole numbers of, along each axis."""
+
+    shape: Sequence[int]
+    chunks: Sequence[int]
+
+    @property
+    def lengths(self) -> list[int]:
+        return [min(n, chunk) for n, chunk in zip(self.shape, self.chunks, strict=True)]
+
+    def ladder(self) -> Iterator[_Sides]:
+        """Ever smaller sides, the longest cut first, down to as small or as many as blocks can be."""
+        units, sides = self.lengths, list(self.shape)
+        while _number(self.shape, sides) <= MOST_BLOCKS:
+            yield tuple(sides)
+            longer = [a for a in range(len(sides)) if sides[a] > units[a] and sides[a] > LEAST_SIDE]
+            if not longer:
+                return
+            axis = max(longer, key=lambda a: sides[a])
+            sides[axis] = _next_side(self.shape[axis], sides[axis], units[axis])
+
+
+def _halves(shape: Sequence[int], chunks: Sequence[int]) -> Iterator[_Units]:
+    """Whole chunks, half of them, a quarter, ..."""
+    lengths = list(chunks)
+    while max(lengths, default=0) > LEAST_SIDE:
+        yield _Units(shape, lengths)
+        lengths = [-(-length // 2) for length in lengths]
+
+
+def _require_room(energy: LazyEnergy, units: _Units, *, memory: int, workers: int, bits: int) -> None:
+    """Refuse at once what no cutting can help, and what would take more blocks than there can be."""
+    # No ladder leads below half of LEAST_SIDE, nor below a unit.
+    sides = [max(unit, min(n, LEAST_SIDE // 2)) for n, unit in zip(units.shape, units.lengths, strict=True)]
+    chunked = any(unit > LEAST_SIDE for unit in units.lengths)
+    if workers * block_bytes(energy, sides, bits) > memory - PROCESS_BYTES:
+        raise _too_little(energy, sides, memory=memory, workers=workers, bits=bits, chunked=chunked)
+    some = [min(n, 64) for n in units.shape]
+    each = block_bytes(energy, some, bits) / math.prod(some)
+    about = workers * math.prod(units.shape) * each / (memory - PROCESS_BYTES)
+    if about > MOST_BLOCKS:
+        raise InputError(
+            f"{as_text(memory)} of memory make about {about:,.0f} blocks; expected memory for up to {MOST_BLOCKS:,}, "
+            f"which the coordinator can list. Allow more memory, or use fewer workers."
         )
-        if axis is None:
-            needed = workers * block_bytes(energy, sides, bits or 32) + PROCESS_BYTES
-            if needed <= memory:
-                break
-            raise InputError(
-                f"{as_text(memory)} of memory are too little: {workers} blocks of "
-                f"{' x '.join(map(str, sides))} sites, the smallest there can be, take {as_text(needed)} together. "
-                f"Allow more memory, use fewer workers, or store the arrays in smaller chunks."
-            )
-        sides[axis] = _next_side(shape[axis], sides[axis], units[axis])
-        blocks = math.prod(-(-n // side) for n, side in zip(shape, sides, strict=True))
-    cuts = [range(side, n, side) for n, side in zip(shape, sides, strict=True)]
-    return Partition.at(shape, [list(axis) for axis in cuts])
+
+
+def _too_little(
+    energy: LazyEnergy, sides: Sequence[int], *, memory: int, workers: int, bits: int, chunked: bool
+) -> InputError:
+    needed = workers * block_bytes(energy, sides, bits) + PROCESS_BYTES
+    advice = ", use fewer workers, or store the arrays in smaller chunks." if chunked else " or use fewer workers."
+    return InputError(
+        f"{as_text(memory)} of memory are too little: {workers} blocks of {' x '.join(map(str, sides))} sites, the "
+        f"smallest there can be, take {as_text(needed)} together. Allow more memory{advice}"
+    )
 
 
 def _next_side(length: int, side: int, unit: int) -> int:

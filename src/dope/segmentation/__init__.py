@@ -20,14 +20,14 @@ from dope.api import minimize
 from dope.arrays import Labels
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.memory import as_bytes, available_bytes
+from dope.memory import available_bytes, budget_of
 from dope.methods import Bracketing, Exact
 from dope.models import Model
 from dope.pairs import Kernel
 from dope.partition import Partition
-from dope.planning import Plan
 from dope.protocols import BlockSolver, Executor, Method, Step
 from dope.result import Result
+from dope.segmentation.budget import segmentation_bytes
 from dope.segmentation.cut import Box, Cut, Pixels
 from dope.segmentation.known import Known
 from dope.segmentation.lazy import segmented_lazily
@@ -150,7 +150,7 @@ def segment(
         image,
         scribbles=scribbles, probability=probability, unary=unary, rectangle=rectangle, lasso=lasso, mask=mask,
         margin=margin, lam=lam, kernel=kernel, beta=beta, spacing=spacing, channel_axis=channel_axis, model=model,
-        rounds=rounds, connected=connected, memory=memory,
+        rounds=rounds, connected=connected, memory=memory, blocks=settings.get("blocks"),
     )  # fmt: skip
     energy, result = _minimized(stated, settings)
     result = _relabelled(result, energy, stated.kept(result.labels))
@@ -225,6 +225,6 @@ def _in_boxes(
         return False
     shape = known.sites(image, channel_axis)
     cut = Cut(Pixels.of(image, shape, channel_axis), shape, tuple(slice(0, n) for n in shape))
-    budget = as_bytes(memory) if isinstance(memory, str) else memory if memory is not None else available_bytes()
-    needed = Plan.of(cut.sides, kernel=kernel, pixel_bytes=cut.pixel_bytes).bytes
+    budget = available_bytes() if memory is None else budget_of(memory)
+    needed = segmentation_bytes(cut.sides, kernel=kernel, pixel_bytes=cut.pixel_bytes)
     return budget is not None and needed > budget and isinstance(settings.get("method"), (NoneType, Bracketing, Exact))

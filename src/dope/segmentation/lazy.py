@@ -15,12 +15,14 @@ from dope.arrays import FOREGROUND, Reals, digest
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.lazy import LazyEnergy, Prices, Readable, Stored
+from dope.memory import budget_of
 from dope.methods.bracketing import looked_at
 from dope.methods.checkpoint import require_new
 from dope.models import kernel_lam, probability_unary, seed_unary
 from dope.models.smoothing import SMOOTHING
 from dope.pairs import Box, Kernel
 from dope.result import Result
+from dope.segmentation.budget import require_strokes
 from dope.segmentation.cut import Pixels
 from dope.segmentation.known import Known
 
@@ -116,6 +118,8 @@ def segmented_lazily(
         spacing=spacing,
         mask=mask,
     )
+    if known.scribbles is not None:
+        require_strokes(shape, budget_of(settings.get("memory")))
     executor = settings.get("executor") or Threads()
     solver = settings.get("solver") or automatic_flow_solver(energy.pairs)
     partition = lazy_partition(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dope.arrays import BACKGROUND, FOREGROUND, Labels, Reals
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.memory import as_bytes, require_bytes
+from dope.memory import budget_of
 from dope.models import (
     Model,
     automatic_lam,
@@ -24,7 +24,8 @@ from dope.models import (
     seed_unary,
 )
 from dope.pairs import Kernel
-from dope.planning import Plan
+from dope.partition import Partition
+from dope.segmentation.budget import require_box, require_strokes
 from dope.segmentation.cut import Cut, Pixels, box_of, region_of
 from dope.segmentation.known import Known, Seeds
 
@@ -53,6 +54,7 @@ class Statement(TypedDict, total=False):
     rounds: int | None
     connected: bool
     memory: int | str | None
+    blocks: int | Sequence[int] | Partition | None  # into which the energy will be cut: what it takes depends on them
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +83,29 @@ class Stated:
         channel_axis = said.get("channel_axis")
         shape = known.sites(image, channel_axis)
         pixels = Pixels.of(image, shape, channel_axis)
+        rounds = _checked_rounds(said.get("rounds"), estimated=known.outlined, learnt=known.learnt)
+        budget, cut = budget_of(said.get("memory")), Cut(pixels, shape, tuple(slice(0, n) for n in shape))
+
+        def require(part: Cut) -> None:
+            blocks = said.get("blocks")
+            require_box(
+                part.sides,
+                budget,
+                kernel=kernel,
+                pixel_bytes=part.pixel_bytes,
+                blocks=None if isinstance(blocks, Partition) else blocks,
+                reestimated=rounds > 0,
+            )
+
+        # Before strokes and a mask are read: of all sites, or of those that strokes and the mask will leave.
+        if mask is None and said.get("margin") is None:
+            require(cut)
+        require_strokes(shape, budget)
         seeds = known.seeds(shape)
         inside = None if mask is None else region_of(mask, shape)
         where = box_of(shape, inside, seeds, said.get("margin"))
-        cut = Cut(pixels, shape, where)
-        _require_memory(cut, kernel, said.get("memory"))
+        cut = replace(cut, where=where)
+        require(cut)
         region = None if inside is None or inside[where].all() else inside[where]
         drawn = None if seeds is None else seeds[where]
         return cls(
@@ -100,7 +120,7 @@ class Stated:
             beta=said.get("beta"),
             spacing=spacing,
             given_model=said.get("model"),
-            rounds=_checked_rounds(said.get("rounds"), estimated=known.outlined, learnt=known.learnt),
+            rounds=rounds,
             connected=bool(said.get("connected", False)) and drawn is not None,
         )._checked()
 
@@ -177,14 +197,6 @@ class Stated:
         # Strokes that are kept, as all are, cost nothing: energies and gaps are those of the other sites.
         constant = strength * np.count_nonzero(self.seeds == FOREGROUND)
         return replace(plain, unary=seed_unary(plain.unary, self.seeds, strength), constant=constant)
-
-
-def _require_memory(cut: Cut, kernel: Kernel, memory: int | str | None) -> None:
-    plan = Plan.of(cut.sides, kernel=kernel, pixel_bytes=cut.pixel_bytes)
-    budget = as_bytes(memory) if isinstance(memory, str) else memory
-    require_bytes(
-        f"segmenting {' x '.join(map(str, cut.sides))} sites with {plan.neighbors} neighbours", plan.bytes, budget
-    )
 
 
 def checked_lam(lam: object) -> float | None:
