@@ -7,10 +7,11 @@ program pages and their tags lie side by side, so together they are no longer th
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from dope.errors import InputError
 
@@ -31,26 +32,24 @@ class _Dialect:
     place: struct.Struct
 
 
-def check_pages(path: Path) -> None:
-    """Refuse a file whose pages lead in a circle, or declare more about themselves than the file could hold."""
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        dialect = _dialect(path, stream)
+def count_pages(path: Path, stream: BinaryIO) -> int:
+    """Of a file whose pages do not lead in a circle, or declare more about themselves than the file could hold."""
+    size = os.fstat(stream.fileno()).st_size
+    dialect = _dialect(path, stream)
+    place = _read(stream, dialect.place)
+    seen: set[int] = set()
+    declared = parts = 0
+    while place:
+        if place in seen:
+            raise InputError(f"{path}: its pages lead in a circle; get a whole copy")
+        seen.add(place)
+        stream.seek(place)
+        page_bytes, page_parts = _tags(stream, dialect)
+        declared, parts = declared + page_bytes, parts + page_parts
+        if declared > _SHARED * size + _SMALL or parts > _MOST_PARTS:
+            raise InputError(f"{path}: its pages declare more than a file of {size:,} bytes holds; get a whole copy")
         place = _read(stream, dialect.place)
-        seen: set[int] = set()
-        declared = parts = 0
-        while place:
-            if place in seen:
-                raise InputError(f"{path}: its pages lead in a circle; get a whole copy")
-            seen.add(place)
-            stream.seek(place)
-            page_bytes, page_parts = _tags(stream, dialect)
-            declared, parts = declared + page_bytes, parts + page_parts
-            if declared > _SHARED * size + _SMALL or parts > _MOST_PARTS:
-                raise InputError(
-                    f"{path}: its pages declare more than a file of {size:,} bytes holds; get a whole copy"
-                )
-            place = _read(stream, dialect.place)
+    return len(seen)
 
 
 def _dialect(path: Path, stream: IO[bytes]) -> _Dialect:
