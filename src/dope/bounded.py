@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from dope.errors import InputError
 
@@ -30,7 +30,7 @@ def open_regular(path: Path, kind: str, *, buffering: int = -1) -> BinaryIO:
     except BaseException:
         os.close(descriptor)
         raise
-    return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering))
+    return os.fdopen(descriptor, "rb", buffering)
 
 
 def read_regular(path: Path, kind: str, *, most: int) -> bytes:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Sites
+from dope.bounded import open_regular
 from dope.errors import InputError
 
 if TYPE_CHECKING:
@@ -128,8 +129,10 @@ class Certificate:
 
         path = Path(file)
         try:
-            with zipfile.ZipFile(path) as archive:
+            with open_regular(path, "certificate") as stream, zipfile.ZipFile(stream) as archive:
                 arrays = _read(archive)
+        except InputError:
+            raise
         except OSError as error:
             raise InputError(f"cannot read {path}: {_reason(error)}") from error
         except (zipfile.BadZipFile, *_MALFORMED) as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dope.bounded import read_regular
 from dope.cli.methods import METHODS, MODELS, MethodName, ModelName
 from dope.errors import InputError
 from dope.executors import Dask, Threads
@@ -92,9 +93,7 @@ class Job:
     def from_report(cls, path: Path) -> Job:
         """The job that a report (`--json`) tells of."""
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise InputError(f"{path}: more than {_MOST_BYTES:,} bytes; expected a report of dope segment --json")
-            found = json.loads(path.read_text())["job"]
+            found = json.loads(read_regular(path, "report of dope segment --json", most=_MOST_BYTES))["job"]
             known = {field.name for field in fields(cls)}
             settings = {name: value for name, value in found.items() if name in known}
             for name, kind in (("method", MethodName), ("model", ModelName)):
@@ -129,7 +128,7 @@ class Inputs:
         pixels, shape = _without_alpha(image), image.shape
         seeds = None
         if job.scribbles is not None:
-            seeds = read_scribbles(job.scribbles, shape, photo=Path(job.image).name)
+            seeds = read_scribbles(job.scribbles, shape, photo=Path(job.image).name, budget=budget)
         return cls(
             image=image,
             pixels=pixels,

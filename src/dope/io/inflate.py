@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from dope.memory import as_text
 
-Bytes = bytes | memoryview | npt.NDArray[Any]
+Bytes = bytes | memoryview
 Settings = dict[str, Any]
 
 # What decoding may hold beside what it gives; `xz -9`, the most that is common, needs 65 MB.
@@ -38,8 +37,7 @@ class Length:
 
     def check(self, found: int) -> None:
         if found > self.bytes or (self.exact and found != self.bytes):
-            words = f"unpacks to {as_text(found)}" if self.exact else f"unpacks to more than {as_text(self.bytes)}"
-            raise ValueError(f"{words}, expected {'' if self.exact else 'at most '}{as_text(self.bytes)}")
+            raise ValueError(f"{found:,} bytes or more, expected {'' if self.exact else 'at most '}{self.bytes:,}")
 
 
 class _Decompressor(Protocol):
@@ -158,7 +156,7 @@ def _number(content: memoryview, at: int, width: int) -> int:
 
 
 def _decoded(found: Any) -> Bytes:
-    return found if isinstance(found, bytes) else np.asarray(found).reshape(-1).view(np.uint8)
+    return found if isinstance(found, bytes) else np.asarray(found).reshape(-1).view(np.uint8).data
 
 
 _INFLATE: dict[str, Callable[..., Bytes]] = {

@@ -23,6 +23,8 @@ from dope.io.zarr_source import ZarrSource
 
 VERSIONS = {2: "0.4", 3: "0.5"}  # of OME-Zarr, by the format of Zarr that it is written in
 _SAME = 1e-3  # of a site: far below what a shift would show
+_LONGEST = 60  # of what an error repeats
+_MOST_LEVELS = 64  # each is half of the one before along an axis
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,10 @@ def read_header(node: Node) -> OmeHeader | None:
         if node.is_array or "multiscales" not in entries:
             return None
         multiscale = entries["multiscales"][0]
+        if len(multiscale["datasets"]) > _MOST_LEVELS:
+            raise InputError(
+                f"{node.folder}: an image of {len(multiscale['datasets']):,} levels; expected at most {_MOST_LEVELS}"
+            )
         version = str((entries if node.zarr_format == 3 else multiscale).get("version", VERSIONS[node.zarr_format]))
         if not version.startswith(VERSIONS[node.zarr_format]):
             raise InputError(
@@ -203,9 +209,8 @@ def _check_transform(header: OmeHeader, transform: dict[str, Any]) -> None:
         return
     values = transform.get(kind) if kind in ("scale", "translation") else None
     if not (isinstance(values, list) and len(values) == len(header.axes) and all(map(_is_number, values))):
-        raise InputError(
-            f"{header.group}: has a transform {kind!r} of {values}; expected a scale or translation, a number per axis"
-        )
+        shown = f"{str(kind)[:_LONGEST]!r} of {str(values)[:_LONGEST]}"
+        raise InputError(f"{header.group}: has a transform {shown}; expected a scale or translation, a number per axis")
 
 
 def _is_number(value: Any) -> bool:
@@ -228,7 +233,7 @@ def _order(node: Node, layout: ArrayLayout, header: OmeHeader | None) -> tuple[i
 
 
 def _names(axes: Sequence[Axis]) -> str:
-    return "".join(axis.name for axis in axes)
+    return "".join(axis.name for axis in axes)[:_LONGEST]
 
 
 def _details(layout: ArrayLayout, header: OmeHeader | None) -> dict[str, str]:

@@ -172,6 +172,7 @@ def _opened(path: Path) -> Iterator[Any]:
     flags: dict[str, Any] = {f"is_{kind}": False for kind in _NOT_FOLLOWED & tifffile.TIFF.FILE_FLAGS}
     with open_file(path, "TIFF") as stream:
         pages = count_pages(path, stream)
+        stream.seek(0)  # from where tifffile counts
         with tifffile.TiffFile(stream, name=path.name, _multifile=False, **flags) as file:
             if file.is_ome:
                 check_ome(path, file.ome_metadata or "", pages)
@@ -260,7 +261,7 @@ def _check_jpegs(path: Path, file: Any, page: Any) -> None:
             raise InputError(f"{path}: holds a strip that is no JPEG; get a whole copy")
         if frame.width > width or frame.height > height:
             raise InputError(
-                f"{path}: a JPEG of {frame.width} x {frame.height} pixels in a strip of {width} x {height}; save it anew"
+                f"{path}: a JPEG of {frame.width} x {frame.height} pixels in a strip of {width} x {height}"
             )
 
 

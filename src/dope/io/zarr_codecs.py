@@ -267,7 +267,7 @@ def _unfiltered(content: Bytes, settings: Settings) -> Bytes:
 
     with np.errstate(all="ignore"):  # what is not finite then is found by who computes with it
         found = get_codec(dict(settings)).decode(np.frombuffer(content, np.uint8))
-    return np.ascontiguousarray(found).reshape(-1).view(np.uint8)
+    return np.ascontiguousarray(found).reshape(-1).view(np.uint8).data
 
 
 _UNDO: dict[str, Callable[[Bytes, Settings], Bytes]] = {

@@ -96,6 +96,11 @@ def check_inside(path: Path, store: Path) -> None:
 
 def find_node(path: Path) -> Node | None:
     """The node at a folder of a store; None where there is none."""
+    with reading(path):
+        return _find_node(path)
+
+
+def _find_node(path: Path) -> Node | None:
     check_inside(path, store_of(path))
     if (path / "zarr.json").is_file():
         metadata = read_json(path / "zarr.json")
