@@ -175,7 +175,7 @@ def _opened(path: Path) -> Iterator[Any]:
         stream.seek(0)  # from where tifffile counts
         with tifffile.TiffFile(stream, name=path.name, _multifile=False, **flags) as file:
             if file.is_ome:
-                check_ome(path, file.ome_metadata or "", pages)
+                check_ome(path, file.ome_metadata or "", pages, file.pages.first.size)
             if not file.series:
                 raise InputError(f"{path}: holds no image")
             if file.is_ome and file.series[0].kind != "ome":

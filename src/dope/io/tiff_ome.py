@@ -17,7 +17,7 @@ _SPARE_PLANES = 1 << 16
 _LONGEST_NUMBER = 18
 
 
-def check_ome(path: Path, xml: str, pages: int) -> None:
+def check_ome(path: Path, xml: str, pages: int, page_sites: int) -> None:
     """Refuse metadata that declare many more planes than there are pages, or that a parser would unfold."""
     if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
         raise InputError(f"{path}: its OME metadata define entities; save it anew")
@@ -25,7 +25,8 @@ def check_ome(path: Path, xml: str, pages: int) -> None:
     for node in ET.fromstring(xml).iter():
         kind = node.tag.rpartition("}")[2]
         if kind == "Pixels":
-            number += math.prod(_number(path, node, f"Size{axis}", 1) for axis in "ZCT")
+            sites = math.prod(_number(path, node, f"Size{axis}", 1) for axis in "XYZCT")
+            number += sites // max(1, page_sites)
         elif kind == "TiffData":
             planes = _number(path, node, "PlaneCount", _number(path, node, "NumPlanes", 0))
             firsts = [_number(path, node, name, 0) for name in ("FirstZ", "FirstC", "FirstT", "IFD")]
