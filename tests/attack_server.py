@@ -1,7 +1,7 @@
 """Runs dope's command line again and again, each time in a fork of a process that has imported everything.
 
-Reads lines of JSON, `{"args": [...], "folder": ..., "seconds": ...}`, and answers each with a line: exit code, seconds of
-the processor and of the clock, bytes beyond what was held at the start, and what was written to stdout and stderr.
+Reads lines of JSON, `{"args": [...], "folder": ..., "seconds": ...}`, and answers each with a line: exit code, seconds
+of the processor and of the clock, bytes beyond what was held at the start, and what was written to stdout and stderr.
 """
 
 import contextlib
@@ -22,9 +22,22 @@ import typer
 
 # What a command may import before it reads a file: part of the start.
 IMPORTS = (
-    "dope.cli", "dope.verify", "dope.io.zarr_source", "zarr", "numcodecs.blosc", "numcodecs.zstd", "numcodecs.lz4", "google_crc32c",
-    "tifffile", "imagecodecs", "nibabel", "PIL.PngImagePlugin", "PIL.JpegImagePlugin", "PIL.MpoImagePlugin", "dope.segmentation",
-)  # fmt: skip
+    "dope.cli",
+    "dope.verify",
+    "dope.io.zarr_source",
+    "zarr",
+    "numcodecs.blosc",
+    "numcodecs.zstd",
+    "numcodecs.lz4",
+    "google_crc32c",
+    "tifffile",
+    "imagecodecs",
+    "nibabel",
+    "PIL.PngImagePlugin",
+    "PIL.JpegImagePlugin",
+    "PIL.MpoImagePlugin",
+    "dope.segmentation",
+)
 # Addresses, not memory: threads and the allocator reserve some hundred megabytes that they never touch. A net below the
 # limit that the tests set, so that a mistake does not take the machine with it.
 _ADDRESSES = 4 << 30

@@ -192,7 +192,7 @@ def _read(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[Any]]:
     infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
     expected = _OF_GRAPH if "members" in infos else _OF_GRID
     if len(archive.infolist()) != len(expected) or set(infos) != set(expected):
-        raise ValueError(f"it holds {', '.join(sorted(infos))[:200] or 'nothing'}, not {', '.join(sorted(expected))}")
+        raise ValueError(f"it holds {', '.join(sorted(infos))[:60]!r}, not {', '.join(sorted(expected))}")
     # 0 is "stored", as save writes them.
     if any(info.compress_type != 0 for info in infos.values()):
         raise ValueError("its parts are compressed, and so could be of any length")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+
 from hostile.arrays import archive, nifti1, npy
 from hostile.case import ENERGY, IMAGE, STROKES, Case
 from hostile.energies import _GOOD as ENERGIES

@@ -6,9 +6,10 @@ import zlib
 from collections.abc import Iterator
 
 import numpy as np
+from PIL import Image
+
 from hostile.case import Case, content
 from hostile.zeros import zlibbed
-from PIL import Image
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _BOMB = zlibbed(1 << 26)  # 64 MB in 65 kB

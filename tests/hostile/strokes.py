@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+
 from hostile.case import STROKES, Case, content
 
 GOOD = {"width": 8, "height": 8, "brush_radius": 1, "fg": [[[1, 1]]], "bg": [[[6, 6]]]}
@@ -21,19 +22,42 @@ def _jsons() -> Iterator[tuple[str, bytes]]:
     for radius in (10**400, 1e308, -1, "5", None, [5], float("nan"), float("inf"), True, 9):
         yield f"radius-{str(radius)[:16]}", altered(brush_radius=radius)
     for name, lines in {
-        "text": "no list", "number": 7, "points": [[1, 1]], "nothing": [], "empty": [[]], "beyond": [[[9, 9]]], "negative": [[[-1, 0]]],
-        "huge": [[[10**400, 0]]], "nan": [[[float("nan"), 0]]], "three": [[[1, 1, 1]]], "words": [[["1", "1"]]], "nested": [[[[1, 1]]]],
-        "both": [[[6, 6]]], "objects": [{}], "bools": [[[True, True]]],
-    }.items():  # fmt: skip
+        "text": "no list",
+        "number": 7,
+        "points": [[1, 1]],
+        "nothing": [],
+        "empty": [[]],
+        "beyond": [[[9, 9]]],
+        "negative": [[[-1, 0]]],
+        "huge": [[[10**400, 0]]],
+        "nan": [[[float("nan"), 0]]],
+        "three": [[[1, 1, 1]]],
+        "words": [[["1", "1"]]],
+        "nested": [[[[1, 1]]]],
+        "both": [[[6, 6]]],
+        "objects": [{}],
+        "bools": [[[True, True]]],
+    }.items():
         yield f"fg-{name}", altered(fg=lines)
     yield "million-points", json.dumps(GOOD | {"fg": [[[1, 1]] * 300_000], "bg": [[[1, 1]]]}).encode()
     for name, data in {
-        "deep": b"[" * 200_000, "deep-object": b'{"fg":' * 100_000, "empty": b"", "list": b"[]", "text": b"strokes", "null": b"null",
-        "not-utf8": b"\xff\xfe\x00\xd8", "nul": bytes(1000), "digits": b'{"width": ' + b"9" * 10**6 + b"}", "float": b'{"width": 1e999}',
-        "lists": b"[" + b"[]," * 2_000_000 + b"[]]", "9MB": b" " * (9 << 20), "cut": json.dumps(GOOD).encode()[:-5], "empty-object": b"{}",
+        "deep": b"[" * 200_000,
+        "deep-object": b'{"fg":' * 100_000,
+        "empty": b"",
+        "list": b"[]",
+        "text": b"strokes",
+        "null": b"null",
+        "not-utf8": b"\xff\xfe\x00\xd8",
+        "nul": bytes(1000),
+        "digits": b'{"width": ' + b"9" * 10**6 + b"}",
+        "float": b'{"width": 1e999}',
+        "lists": b"[" + b"[]," * 2_000_000 + b"[]]",
+        "9MB": b" " * (9 << 20),
+        "cut": json.dumps(GOOD).encode()[:-5],
+        "empty-object": b"{}",
         "1000-pictures": json.dumps({"\x1b[31m" * 50 + str(k): GOOD for k in range(1000)}).encode(),
         "entries": json.dumps({"a": GOOD, "b": GOOD}).encode(),
-    }.items():  # fmt: skip
+    }.items():
         yield name, data
 
 

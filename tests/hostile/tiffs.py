@@ -114,7 +114,7 @@ def _omes() -> Iterator[tuple[str, bytes, str]]:
     yield "deep", ome(around="<x>" * 20000 + "</x>" * 20000), "elements that are not looked at"
     yield "broken", ome(around="<x>"), ""
     yield "3000-images", described(
-        "<OME>" + '<Image><Pixels DimensionOrder="XYZCT" SizeX="8" SizeY="8" SizeZ="99999" SizeC="1" SizeT="1"/></Image>'
+        "<OME>" + '<Image><Pixels DimensionOrder="XYZCT" SizeX="8" SizeY="8" SizeZ="99999"/></Image>'
         * 3000 + "</OME>"
     ), ""  # fmt: skip
 
@@ -220,7 +220,7 @@ def _pages() -> Iterator[tuple[str, bytes, str]]:
 def _dialects() -> Iterator[tuple[str, bytes, str]]:
     for name, text in {
         "images": "ImageJ=1.54f\nimages=1000000000\nslices=1000000000\n",
-        "hyperstack": "ImageJ=1.54f\nimages=1000000000000\nchannels=10000\nslices=10000\nframes=10000\nhyperstack=true\n",
+        "hyperstack": "ImageJ=1.54f\nimages=1000000000000\nchannels=10000\nslices=10000\nframes=10000\n",
         "negative": "ImageJ=1.54f\nimages=-5\nslices=-5\n",
         "spacing": "ImageJ=1.54f\nunit=\x1b[31m\nspacing=1e999\n",
         "lines": "ImageJ=1.54f\n" + "a=1\n" * 100_000,
@@ -245,9 +245,20 @@ def _dialects() -> Iterator[tuple[str, bytes, str]]:
     }.items():
         yield f"{name}-words", described(text), "read as any other file"
     for name, code in {
-        "lsm": 34412, "stk": 33628, "stk2": 33629, "fluoview": 34361, "mdgel": 33445, "sis": 33560, "ndpi": 65420,
-        "micromanager": 51123, "ndtiff": 50838, "eer": 65001, "imagej-bytes": 50839, "nih": 43314, "geo": 34735,
-    }.items():  # fmt: skip
+        "lsm": 34412,
+        "stk": 33628,
+        "stk2": 33629,
+        "fluoview": 34361,
+        "mdgel": 33445,
+        "sis": 33560,
+        "ndpi": 65420,
+        "micromanager": 51123,
+        "ndtiff": 50838,
+        "eer": 65001,
+        "imagej-bytes": 50839,
+        "nih": 43314,
+        "geo": 34735,
+    }.items():
         yield f"tag-{name}", tiff(extra={code: (1, 64, b"\xff" * 64)}), "read as any other file"
         yield f"tag-{name}-long", tiff(extra={code: (4, 2**31, 8)}), "a tag that is not used"
 

@@ -99,4 +99,6 @@ def _recognized(path: Path) -> EnergyFormat:
         if words and format_.begins and format_.begins(words):
             return format_
     known = "; ".join(format_.name for format_ in ENERGY_FORMATS.values())
-    raise InputError(f"{path}: begins with {' '.join(words)[:60]!r}, as no format does; expected one of {known}")
+    raise InputError(
+        f"{path}: begins with {repr(' '.join(words)[:60])[:62]}, as no format does; expected one of {known}"
+    )

@@ -87,8 +87,8 @@ def write_image(path: str | os.PathLike[str], picture: NDArray[Any]) -> None:
 
 def load(path: Path, *, budget: int | None) -> content.Image:
     """Read a picture with all its channels, alpha among them."""
+    found = describe(path)  # of a picture of its own: Pillow keeps the EXIF data that it has found so far
     with _opened(path) as (opened, stream):
-        found = _described(path, opened, stream)
         what = content.declared(path, (*found.shape, found.channels), found.dtype)
         require_bytes(what, found.bytes + _decoder_bytes(path, opened, stream), budget)
         ImageOps.exif_transpose(opened, in_place=True)

@@ -150,7 +150,11 @@ def box_text(parts: Parts) -> str:
     return ", ".join(f"{part.start}:{part.stop}" for part in parts)
 
 
-def pieces(box: Parts, chunks: Shape) -> Iterator[tuple[tuple[int, ...], Parts, Parts]]:
+Piece = tuple[tuple[int, ...], Parts, Parts]
+"""The place of a chunk, what of it is wanted, and where that goes."""
+
+
+def pieces(box: Parts, chunks: Shape) -> Iterator[Piece]:
     """The chunks that a box meets: the place of each, what of it is wanted, and where in the box that goes.
 
     >>> list(pieces((slice(1, 8, 2),), (4,)))

@@ -21,7 +21,7 @@ from dope.memory import require_bytes
 SEPARATOR = "::"
 # What NumPy writes. Of the others that zipfile knows, bz2 and LZMA are unpacked without a limit.
 _PACKED = {zipfile.ZIP_STORED: "none", zipfile.ZIP_DEFLATED: "deflate"}
-_MOST_NAMES, _LONGEST_NAME = 20, 40  # in an error
+_MOST_NAMES, _LONGEST_NAME = 4, 20  # in an error
 
 
 def load(path: Path, *, budget: int | None) -> Image:
@@ -112,7 +112,7 @@ def _member(file: Path, archive: zipfile.ZipFile, key: str) -> zipfile.ZipInfo:
     if key and key not in members:
         raise InputError(f"{file}: holds no array {key}, but {names}")
     if not key and len(members) > 1:
-        first = next(iter(members))
+        first = next(iter(members))[:_LONGEST_NAME]
         raise InputError(f"{file}: holds the arrays {names}; say which one is meant, such as {file}{SEPARATOR}{first}")
     return members[key] if key else next(iter(members.values()))
 

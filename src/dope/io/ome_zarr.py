@@ -24,6 +24,7 @@ from dope.io.zarr_source import ZarrSource
 VERSIONS = {2: "0.4", 3: "0.5"}  # of OME-Zarr, by the format of Zarr that it is written in
 _SAME = 1e-3  # of a site: far below what a shift would show
 _LONGEST = 60  # of what an error repeats
+_LONGEST_PATH = 255  # of a level within its image
 _MOST_LEVELS = 64  # each is half of the one before along an axis
 
 
@@ -146,9 +147,12 @@ def read_header(node: Node) -> OmeHeader | None:
 def level_node(header: OmeHeader, level: Level) -> Node:
     """The array of a level, which lies within the group."""
     folder = header.group / level.path
-    if Path(level.path).is_absolute() or ".." in Path(level.path).parts:
-        raise InputError(f"{header.group}: its level {level.path!r} leads out of it; only what lies in a store is read")
-    check_inside(folder, store_of(header.group))
+    if Path(level.path).is_absolute() or ".." in Path(level.path).parts or len(level.path) > _LONGEST_PATH:
+        raise InputError(
+            f"{header.group}: its level {level.path[:_LONGEST]!r} leads out of it; only what lies in a store is read"
+        )
+    with reading(header.group):
+        check_inside(folder, store_of(header.group))
     node = read_node(folder)
     if node.zarr_format != header.zarr_format:
         raise InputError(f"{folder}: in Zarr format {node.zarr_format}, but its image is in {header.zarr_format}")

@@ -35,9 +35,9 @@ class _Dialect:
 
 @dataclass(frozen=True)
 class _Tags:
-    """What the tags of a page declare: bytes, and further pages, by a list or, if short, by where that is."""
+    """What the tags of a page declare: so many bytes, and further pages, by a list or, if short, by where that is."""
 
-    bytes: int
+    length: int
     parts: int = 0
     parts_kind: int = 0
     parts_value: bytes = b""
@@ -58,7 +58,7 @@ def count_pages(path: Path, stream: BinaryIO) -> int:
         seen.add(place)
         stream.seek(place)
         tags = _tags(stream, dialect)
-        declared += tags.bytes
+        declared += tags.length
         if declared > _SHARED * size + _SMALL or parts + tags.parts > _MOST_PARTS:
             raise InputError(f"{path}: its pages declare more than a file of {size:,} bytes holds; get a whole copy")
         return tags
@@ -93,7 +93,7 @@ def _tags(stream: IO[bytes], dialect: _Dialect) -> _Tags:
     for start in range(0, len(table), dialect.tag_bytes):
         code, kind, number = dialect.tag.unpack_from(table, start)
         length = number * _TYPE_BYTES.get(kind, 1)
-        found = replace(found, bytes=found.bytes + (length if length > dialect.place.size else 0))
+        found = replace(found, length=found.length + (length if length > dialect.place.size else 0))
         if code == _PARTS:
             value = table[start + dialect.tag.size : start + dialect.tag_bytes]
             found = replace(found, parts=number, parts_kind=kind, parts_value=value)

@@ -51,7 +51,7 @@ def _numbers(text: Text, words: list[str]) -> Floats:
     """All that follow, in pieces that end where a number does; a line may be as long as the file."""
     found = []
     piece, rest = " ".join(words) + "\n", ""
-    while piece:
+    while piece or rest:
         alien = _ALIEN.search(piece)
         if alien:
             raise text.error(f"holds {alien[0]!r} among its numbers; expected digits, signs, points and exponents")

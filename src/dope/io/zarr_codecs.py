@@ -59,6 +59,11 @@ class Numbers(Protocol):
     @property
     def held_bytes(self) -> int: ...
 
+    @property
+    def number(self) -> int:
+        """Of the pieces that are unpacked one by one."""
+        ...
+
     def read(self, span: Span, box: Parts) -> Array:
         """Those in a box of the chunk."""
         ...
@@ -78,6 +83,10 @@ class Plain:
     @property
     def held_bytes(self) -> int:
         return self.chunk.bytes
+
+    @property
+    def number(self) -> int:
+        return 1
 
     def read(self, span: Span, box: Parts) -> Array:
         self.length.check(span.bytes)
@@ -165,12 +174,19 @@ class Shards:
 
     @property
     def length(self) -> Length:
-        number = math.prod(self.chunk.shape) // math.prod(self.inner_shape)
-        return Length(number * self.inner.length.bytes + self.index.length.bytes, exact=False)
+        return Length(self._inner_number * self.inner.length.bytes + self.index.length.bytes, exact=False)
 
     @property
     def held_bytes(self) -> int:
         return 2 * self.index.length.bytes + self.inner.held_bytes
+
+    @property
+    def number(self) -> int:
+        return self._inner_number * self.inner.numbers.number
+
+    @property
+    def _inner_number(self) -> int:
+        return math.prod(self.chunk.shape) // math.prod(self.inner_shape)
 
     def read(self, span: Span, box: Parts) -> Array:
         index = self._read_index(span)

@@ -72,7 +72,8 @@ class ArrayLayout:
     @property
     def inner_chunks(self) -> Shape:
         """Those within shards, where there are such."""
-        return self.coding.numbers.inner_shape if isinstance(self.coding.numbers, Shards) else self.chunks
+        whole = self.coding.orders or self.coding.steps
+        return self.coding.numbers.inner_shape if isinstance(self.coding.numbers, Shards) and not whole else self.chunks
 
     @property
     def bytes(self) -> int:
@@ -145,14 +146,16 @@ def array_layout(node: Node, budget: int | None = None) -> ArrayLayout:
         raise InputError(f"{node.folder}: a Zarr group; expected an array")
     with reading(node.folder):
         layout = _layout_3(node) if node.zarr_format == 3 else _layout_2(node)
-    number = math.prod(-(-length // chunk) for length, chunk in zip(layout.shape, layout.inner_chunks, strict=True))
-    size = " x ".join(map(str, layout.inner_chunks))
-    if number > _MANY_CHUNKS and math.prod(layout.inner_chunks) < _FEW_SITES:
+        held = layout.coding.held_bytes
+    number = math.prod(-(-length // chunk) for length, chunk in zip(layout.shape, layout.chunks, strict=True))
+    sites = math.prod(layout.chunks) // layout.coding.numbers.number
+    if number * layout.coding.numbers.number > _MANY_CHUNKS and sites < _FEW_SITES:
         raise InputError(
-            f"{node.folder}: declares {number:,} chunks of {size} sites; expected {_FEW_SITES} or more in each. "
-            "Write it with larger ones"
+            f"{node.folder}: declares {number * layout.coding.numbers.number:,} chunks of {sites} sites; expected "
+            f"{_FEW_SITES} or more in each. Write it with larger ones"
         )
-    require_bytes(f"{node.folder}: a chunk of {size} {layout.dtype.name}", layout.coding.held_bytes, budget)
+    size = " x ".join(map(str, layout.inner_chunks))
+    require_bytes(f"{node.folder}: a chunk of {size} {layout.dtype.name}", held, budget)
     return layout
 
 

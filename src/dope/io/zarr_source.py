@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -25,7 +25,7 @@ from dope.bounded import open_regular
 from dope.errors import DopeError, InputError
 from dope.io.content import Shape
 from dope.io.files import in_one_line, reading, unseen
-from dope.io.lazy import Parts, box_text, pieces
+from dope.io.lazy import Parts, Piece, box_text, pieces
 from dope.io.spans import OpenFile
 from dope.io.zarr_nodes import METADATA, ArrayLayout, Node, array_layout, find_node, store_of
 
@@ -74,13 +74,23 @@ class ZarrSource:
             )
         with reading(self.path):
             found = np.empty([len(range(part.start, part.stop, part.step)) for part in parts], self.dtype)
-            wanted = pieces(parts, self.layout.chunks)
-            _at_the_same_time(lambda piece: self._fill(found, store, *piece), wanted, self.layout.coding.held_bytes)
+            work = partial(self._fill, found, store)
+            _at_the_same_time(work, self._slabs(parts), self.layout.coding.held_bytes)
         self._check_there()  # if not, chunks may have been missing that are not empty
         return found
 
-    def _fill(self, found: npt.NDArray[Any], store: Path, place: tuple[int, ...], within: Parts, target: Parts) -> None:
+    def _slabs(self, parts: Parts) -> Iterator[Piece]:
+        """The chunks that a box meets, and of shards slabs of the chunks within: work for several threads."""
+        rows = self.layout.inner_chunks[0]
+        slabs = self.layout.chunks[0] // rows
+        for place, within, target in pieces(parts, (rows, *self.layout.chunks[1:])):
+            first, above = within[0], place[0] % slabs * rows
+            moved = slice(first.start + above, first.stop + above, first.step)
+            yield (place[0] // slabs, *place[1:]), (moved, *within[1:]), target
+
+    def _fill(self, found: npt.NDArray[Any], store: Path, piece: Piece) -> None:
         """One chunk's part of a box."""
+        place, within, target = piece
         path = self.path / self.layout.key.of(place)
         with self._damage(place), _open_chunk(path, store) as stream:
             if stream is None:
