@@ -43,7 +43,7 @@ FUZZ_SEED ?= 0
 FUZZ_RUNS ?= -1
 FUZZ_CXX := clang++
 
-.PHONY: help demo docs test slow soak bench bench-docs bench-exact paper ctest fuzz timing lint format wheel clean
+.PHONY: help demo docs test slow soak attack bench bench-docs bench-exact paper ctest fuzz timing lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -62,6 +62,9 @@ slow: $(VENV)/.with-dev ## run the tests that take longer: the guide to MRI, int
 soak: $(VENV)/.with-test ## run the tests that look for rare failures for minutes
 	$(BIN)/python -m pytest -m soak
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/test_laws.py tests/test_admm.py tests/test_core_flow.py
+
+attack: $(VENV)/.with-test ## answer every hostile file there is, with limits on memory and time
+	$(BIN)/python -m pytest -m attack
 
 bench: $(VENV)/.with-bench ## measure dope beside all its peers for half an hour, into docs/benchmarks.md and docs/speed.md
 	$(BIN)/python benchmarks/flow.py $(FLOW)

@@ -472,7 +472,7 @@ def altered(tmp_path, zarr_format, /, **changes):
         (3, {"codecs": []}, "damaged"),
         (3, {"codecs": "bytes"}, "damaged"),
         (3, {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10**6] * 3}}}, "a chunk of 1000000"),
-        (3, {"chunk_grid": {"name": "odd"}}, "damaged"),
+        (3, {"chunk_grid": {"name": "odd"}}, "not all of one shape"),
         (3, {"shape": [10**400, 1, 1]}, "beyond all bounds"),
         (3, {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10**400, 1, 1]}}}, "declares chunks"),
         (3, {"node_type": "cloud"}, "neither an array nor a group"),
@@ -513,7 +513,7 @@ def test_damaged_chunks_are_told_when_they_are_read(tmp_path, zarr_format):
     whole = chunk.read_bytes()
     for content in (whole[:-7], b"", b"text", bytes(len(whole)), bytes(10**6)):
         chunk.write_bytes(content)
-        refused(r"a\.zarr: damaged", lambda: image.pixels[0, 0, 0])
+        refused(r"a\.zarr: damaged|empty", lambda: image.pixels[0, 0, 0])
     assert np.array_equal(image.pixels[4:], CUBE[4:])
 
 
@@ -543,7 +543,7 @@ def test_chunks_do_not_explode(tmp_path, zarr_format, codec):
     chunk.write_bytes(packer.encode(CUBE[:4, :5, :6].copy()))
     assert np.array_equal(load(path).pixels[:4, :5, :6], CUBE[:4, :5, :6])
     chunk.write_bytes(packer.encode(bytes(10**7)))
-    refused("unpacks to .* or more, but a chunk has 240 bytes", lambda: load(path).pixels[0, 0, 0])
+    refused("damaged or cut short in chunk 0.0.0.* or more, expected", lambda: load(path).pixels[0, 0, 0])
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 10**5, '"text"', "\0\0"])
@@ -552,7 +552,7 @@ def test_metadata_that_are_no_json_objects(tmp_path, text, name):
     (tmp_path / "a.zarr").mkdir()
     (tmp_path / "a.zarr" / name).write_text(text)
     for call in (load, describe):
-        refused("damaged", call, tmp_path / "a.zarr")
+        refused("damaged" if text else "empty", call, tmp_path / "a.zarr")
 
 
 def test_folders_and_files_that_are_no_stores(tmp_path):

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Sites
+from dope.bounded import open_regular
 from dope.durable import reason, replacing
 from dope.errors import InputError
 from dope.rounding import rounded_down
@@ -139,8 +140,10 @@ class Certificate:
 
         path = Path(file)
         try:
-            with zipfile.ZipFile(path) as archive:
+            with open_regular(path, "certificate") as stream, zipfile.ZipFile(stream) as archive:
                 arrays = _read(archive)
+        except InputError:
+            raise
         except OSError as error:
             raise InputError(f"cannot read {path}: {reason(error)}") from error
         except (zipfile.BadZipFile, *_MALFORMED) as error:
@@ -225,7 +228,7 @@ def _read(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[Any]]:
     if "bounds_high" not in infos:  # version 1
         expected = {name: dimensions for name, dimensions in expected.items() if name != "bounds_high"}
     if len(archive.infolist()) != len(expected) or set(infos) != set(expected):
-        raise ValueError(f"it holds {', '.join(sorted(infos))[:200] or 'nothing'}, not {', '.join(sorted(expected))}")
+        raise ValueError(f"it holds {', '.join(sorted(infos))[:60]!r}, not {', '.join(sorted(expected))}")
     # 0 is "stored", as save writes them.
     if any(info.compress_type != 0 for info in infos.values()):
         raise ValueError("its parts are compressed, and so could be of any length")

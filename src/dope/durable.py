@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dope.bounded import check_name
 from dope.errors import DopeError, InputError
 
 
@@ -26,21 +27,6 @@ def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = Tru
     """Write a text as a whole or not at all; an existing file is replaced in one step, or, if not to be, kept."""
     with replacing(path, overwrite=overwrite) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse what no file can be called, or leads to none, before it ends in an error without a file's name."""
-    try:
-        encoded = os.fsencode(path)
-    except UnicodeEncodeError:
-        raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds half a character") from None
-    if b"\0" in encoded:
-        raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds a zero byte")
-    try:
-        Path(path).stat()
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise InputError(f"{path}: a link that leads back to itself; name a file") from error
 
 
 def check_target(path: Path, overwrite: bool) -> None:

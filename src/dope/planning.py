@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.api import MOST_CROSSING, automatic_blocks, automatic_flow_solver, minimize
+from dope.bounded import read_regular
 from dope.durable import write_text
 from dope.energy import Energy
 from dope.errors import InputError
@@ -432,7 +433,7 @@ class Costs:
     def load(cls, path: str | Path) -> Costs:
         """From a file of `save`."""
         try:
-            found = json.loads(Path(path).read_text(encoding="utf-8"))
+            found = json.loads(read_regular(Path(path), "costs", most=1 << 20))
             rounds = tuple(Round(**one) for one in found["rounds"])
             costs = cls(**{**found, "rounds": rounds, "spread": tuple(found["spread"])})
             numbers = [*_numbers(costs), *(number for one in rounds for number in _numbers(one)), *costs.spread]

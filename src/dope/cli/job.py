@@ -12,11 +12,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from dope.bounded import read_regular
 from dope.cli.methods import METHODS, MODELS, MethodName, ModelName
 from dope.errors import InputError
 from dope.executors import Dask, Threads
 from dope.io import Image, load, read_scribbles, same_space, stored
-from dope.io.files import check_file
 from dope.io.scribbles import Seeds
 from dope.methods import Exact
 from dope.protocols import Executor, Method
@@ -119,11 +119,10 @@ class Job:
 
 def _job_in(path: Path) -> dict[str, Any]:
     """What a report says about its job, before anything of it is trusted."""
-    check_file(path, "JSON")
-    if path.stat().st_size > _MOST_BYTES:
-        raise InputError(f"{path}: more than {_MOST_BYTES:,} bytes; expected a report of dope segment --json")
     try:
-        found = json.loads(path.read_bytes())["job"]
+        found = json.loads(read_regular(path, "report of dope segment --json", most=_MOST_BYTES))["job"]
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"{path}: cannot be read, {(error.strerror or str(error)).lower()}") from error
     except (ValueError, LookupError, TypeError, RecursionError) as error:
@@ -167,7 +166,7 @@ class Inputs:
         pixels, shape = _without_alpha(image), image.shape
         seeds = None
         if job.scribbles is not None:
-            seeds = read_scribbles(job.scribbles, shape, photo=Path(job.image).name)
+            seeds = read_scribbles(job.scribbles, shape, photo=Path(job.image).name, budget=budget)
         return cls(
             image=image,
             pixels=pixels,

@@ -14,7 +14,7 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.io import dimacs, energy_arrays, gset, qubo, uai
 from dope.io.energy_text import COMMENT
-from dope.io.files import check_file, reading
+from dope.io.files import open_file
 from dope.io.formats import Name
 from dope.io.instance import Instance
 
@@ -86,8 +86,7 @@ def read_instance(path: Name, *, format: str | None = None) -> Instance:  # noqa
 
 
 def _recognized(path: Path) -> EnergyFormat:
-    check_file(path, "QUBO, UAI or other energy")
-    with reading(path), path.open("rb") as stream:
+    with open_file(path, "QUBO, UAI or other energy") as stream:
         head = stream.read(_HEAD)
     for magic, name in _PACKED.items():
         if head.startswith(magic):
@@ -100,4 +99,6 @@ def _recognized(path: Path) -> EnergyFormat:
         if words and format_.begins and format_.begins(words):
             return format_
     known = "; ".join(format_.name for format_ in ENERGY_FORMATS.values())
-    raise InputError(f"{path}: begins with {' '.join(words)[:60]!r}, as no format does; expected one of {known}")
+    raise InputError(
+        f"{path}: begins with {repr(' '.join(words)[:60])[:62]}, as no format does; expected one of {known}"
+    )

@@ -6,6 +6,7 @@ whole one. A site needs no line of its own, so a file may have `SPARE_SITES` mor
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from dope.arrays import Sites
 from dope.errors import InputError
-from dope.io.files import check_file, in_one_line, reading
+from dope.io.files import in_one_line, open_file
 from dope.memory import require_bytes
 
 Floats = npt.NDArray[np.float64]
@@ -138,9 +139,8 @@ class Text:
 @contextmanager
 def opened(path: Path, kind: str) -> Iterator[Text]:
     """The file, if there is memory for what may be in it."""
-    check_file(path, kind)
-    with reading(path):
-        size = path.stat().st_size
+    with open_file(path, kind) as file:
+        size = os.fstat(file.fileno()).st_size
         require_bytes(f"{path}: reading {size:,} bytes", _BYTES_PER_BYTE * size)
-        with path.open(encoding="ascii", newline=None) as stream:
+        with TextIOWrapper(file, encoding="ascii", newline=None) as stream:
             yield Text(path, stream, size)

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from dope.bounded import open_regular
 from dope.durable import writing
 from dope.errors import InputError
 from dope.io.content import Shape, bytes_of
@@ -96,7 +97,7 @@ class FileArray:
     @contextmanager
     def _opened(self) -> Iterator[io.FileIO]:
         try:
-            stream = io.FileIO(self.path, "rb")
+            stream = cast(io.FileIO, open_regular(self.path, "NPY or other array", buffering=0))
         except (FileNotFoundError, NotADirectoryError):
             raise (unseen(self.path) if self.stamp else unwritten(self.path)) from None
         with stream:

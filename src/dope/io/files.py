@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import platform
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dope.durable import check_name, reason
+from dope.bounded import open_regular
+from dope.durable import reason
 from dope.errors import DopeError, InputError
 
 # Bytes that are unpacked in one go: enough for speed, little beside any volume.
 _PIECE = 1 << 20
 
 
-def check_file(path: Path, kind: str) -> None:
-    """Refuse what is not a file with something in it. Devices and pipes could be read for ever."""
-    check_name(path)
-    with reading(path):
-        status = path.stat()
-    if stat.S_ISDIR(status.st_mode):
-        raise InputError(f"{path}: a folder; expected a {kind} file")
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{path}: a device or pipe; expected a {kind} file")
-    if status.st_size == 0:
-        raise InputError(f"{path}: empty; expected a {kind} file")
+@contextmanager
+def open_file(path: Path, kind: str) -> Iterator[BinaryIO]:
+    """A regular file, open; whatever goes wrong while it is read is one line about it."""
+    with reading(path), open_regular(path, kind) as stream:
+        yield stream
 
 
 @contextmanager
@@ -45,12 +39,18 @@ def reading(path: Path) -> Iterator[None]:
         raise
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path}: no such file") from error
-    except (IsADirectoryError, PermissionError) as error:
+    except OSError as error:
+        if error.errno is None:  # a decoder's, about the content
+            raise _damaged(path, error) from error
         raise InputError(f"{path}: cannot be read, {reason(error)}") from error
     except MemoryError as error:
         raise InputError(f"{path}: does not fit into memory; cut it up first") from error
     except Exception as error:
-        raise InputError(f"{path}: damaged or cut short ({in_one_line(error)}); get a whole copy") from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: damaged or cut short ({in_one_line(error)}); get a whole copy")
 
 
 def unseen(path: Path) -> InputError:

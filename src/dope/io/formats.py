@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import as_labels
-from dope.durable import check_name, check_target
+from dope.bounded import check_name
+from dope.durable import check_target
 from dope.errors import InputError
 from dope.extras import require_extra
 from dope.io import images, nifti, npy, npz, ome_zarr, ome_zarr_labels, tiff, zarr_nodes

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import struct
 import warnings
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from dope.arrays import Labels
 from dope.durable import replacing
 from dope.errors import InputError
 from dope.io import content
-from dope.io.files import check_file, reading
+from dope.io.files import open_file
+from dope.io.picture_headers import count_scans, jpeg_frame, png_chunks
 from dope.memory import require_bytes
 
 Picture = NDArray[np.uint8] | NDArray[np.uint16]
@@ -29,8 +30,11 @@ _CHANNELS = {"L": 0, "1": 0, "LA": 2, "RGBA": 4} | dict.fromkeys(_GREY_16, 0)  #
 _ORIENTATION, _SIDEWAYS = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and its values for pictures that lie on their side
 # Twice the number at which Pillow warns of a decompression bomb, where it refuses by itself.
 _MOST_PIXELS = 178_956_970
-# What decoders raise on files that are cut short, altered, or something else altogether.
-_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, struct.error, zlib.error)
+# Of a progressive JPEG: each costs as much time as decoding all pixels once. Programs write about ten.
+_MOST_SCANS = 100
+_MOST_EXIF_BYTES = 1 << 20
+# Bytes that Pillow takes for a pixel, 4 in other modes.
+_PIXEL_BYTES = {"L": 1, "1": 1, "P": 1} | dict.fromkeys(_GREY_16[:-1], 2)
 
 
 def read_image(path: str | os.PathLike[str]) -> Picture:
@@ -45,27 +49,9 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
     Raises
     ------
     InputError
-        No such file, not a PNG or JPEG, damaged, or of more than 179 million pixels.
+        No such file, not a PNG or JPEG, damaged, of more than 179 million pixels, or too large for the memory there is.
     """
-    path = Path(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        try:
-            with Image.open(path, formats=_FORMATS) as opened:
-                _check_size(path, opened.size)
-                return _as_array(ImageOps.exif_transpose(opened))
-        except InputError:
-            raise
-        except FileNotFoundError as error:
-            raise InputError(f"{path}: no such file") from error
-        except (IsADirectoryError, PermissionError) as error:
-            raise InputError(f"{path}: cannot be read, {(error.strerror or '').lower()}") from error
-        except UnidentifiedImageError as error:
-            raise InputError(f"{path}: not a PNG or JPEG picture; convert it to one of these") from error
-        except Image.DecompressionBombError as error:
-            raise InputError(f"{path}: declares more than {_MOST_PIXELS:,} pixels; cut it up first") from error
-        except _BROKEN as error:
-            raise InputError(f"{path}: damaged or cut short ({error}); get a whole copy") from error
+    return load(Path(path), budget=None).pixels  # type: ignore[no-any-return]
 
 
 def write_image(path: str | os.PathLike[str], picture: NDArray[Any], *, overwrite: bool = True) -> None:
@@ -104,26 +90,19 @@ def write_image(path: str | os.PathLike[str], picture: NDArray[Any], *, overwrit
 
 def load(path: Path, *, budget: int | None) -> content.Image:
     """Read a picture with all its channels, alpha among them."""
-    found = describe(path)
-    require_bytes(content.declared(path, (*found.shape, found.channels), found.dtype), found.bytes, budget)
-    pixels = read_image(path)
+    found = describe(path)  # of a picture of its own: Pillow keeps the EXIF data that it has found so far
+    with _opened(path) as (opened, stream):
+        what = content.declared(path, (*found.shape, found.channels), found.dtype)
+        require_bytes(what, found.bytes + _decoder_bytes(path, opened, stream), budget)
+        ImageOps.exif_transpose(opened, in_place=True)
+        pixels = _as_array(opened)
     return content.Image(pixels, pixels.ndim == 3, None, path)
 
 
 def describe(path: Path) -> content.Description:
     """From the header, upright as `read_image` gives it."""
-    check_file(path, "PNG or JPEG")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        try:
-            with reading(path), Image.open(path, formats=_FORMATS) as opened:
-                return _described(path, opened)
-        except InputError as error:
-            if isinstance(error.__cause__, UnidentifiedImageError):
-                raise InputError(f"{path}: not a PNG or JPEG picture; convert it to one of these") from error
-            if isinstance(error.__cause__, Image.DecompressionBombError):
-                raise InputError(f"{path}: declares more than {_MOST_PIXELS:,} pixels; cut it up first") from error
-            raise
+    with _opened(path) as (opened, stream):
+        return _described(path, opened, stream)
 
 
 def save(new: content.NewLabels, labels: Labels) -> None:
@@ -137,9 +116,67 @@ def check_shape(path: Path, shape: content.Shape) -> None:
         raise InputError(f"{path}: cannot hold labels shaped {shape}; PNG has 2 axes. Write .tif or .nii.gz")
 
 
-def _described(path: Path, opened: Image.Image) -> content.Description:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Image.Image, BinaryIO]]:
+    """A picture whose header alone has been read, of a size that is taken, and the file."""
+    with warnings.catch_warnings(), open_file(path, "PNG or JPEG") as stream:
+        warnings.simplefilter("ignore")  # what Pillow takes in its stride; the errors here say the rest
+        try:
+            with Image.open(stream, formats=_FORMATS) as opened:
+                width, height = opened.size
+                if width * height > _MOST_PIXELS:
+                    raise _too_large(path)
+                yield opened, stream
+        except UnidentifiedImageError as error:
+            raise InputError(f"{path}: not a PNG or JPEG picture; convert it to one of these") from error
+        except Image.DecompressionBombError as error:
+            raise _too_large(path) from error
+
+
+def _too_large(path: Path) -> InputError:
+    return InputError(f"{path}: declares more than {_MOST_PIXELS:,} pixels; cut it up first")
+
+
+def _decoder_bytes(path: Path, opened: Image.Image, stream: BinaryIO) -> int:
+    """What decoding takes beside the pixels, with one copy of them in another mode or turned."""
+    held = _PIXEL_BYTES.get(opened.mode, 4)
+    held += 4 if opened.mode in ("P", "1") else held if opened.mode not in _CHANNELS and opened.mode != "RGB" else 0
+    with _looking_at(stream):
+        frame = jpeg_frame(stream) if opened.format != "PNG" else None
+        if frame is not None and frame.progressive:
+            held += 2 * frame.channels  # coefficients, until the last scan
+            stream.seek(0)
+            if count_scans(stream) > _MOST_SCANS:
+                raise InputError(f"{path}: a JPEG of more than {_MOST_SCANS} scans; save it anew")
+    return held * opened.size[0] * opened.size[1]
+
+
+@contextmanager
+def _looking_at(stream: BinaryIO) -> Iterator[None]:
+    """From the beginning; who reads on finds the stream where it was."""
+    place = stream.tell()
+    stream.seek(0)
+    yield
+    stream.seek(place)
+
+
+def _lies_sideways(opened: Image.Image, stream: BinaryIO) -> bool:
+    """As EXIF says. Of PNG it may follow the pixels, which Pillow would decode to get there."""
+    found = Image.Image.getexif(opened).get(_ORIENTATION)
+    if found is None and opened.format == "PNG":
+        with _looking_at(stream):
+            for name, length in png_chunks(stream):
+                if name == b"eXIf" and length <= _MOST_EXIF_BYTES:
+                    exif = Image.Exif()
+                    exif.load(stream.read(length))
+                    found = exif.get(_ORIENTATION)
+                    break
+    return found in _SIDEWAYS
+
+
+def _described(path: Path, opened: Image.Image, stream: BinaryIO) -> content.Description:
     width, height = opened.size
-    if opened.getexif().get(_ORIENTATION) in _SIDEWAYS:
+    if _lies_sideways(opened, stream):
         width, height = height, width
     channels = _CHANNELS.get(opened.mode, 4 if opened.mode == "P" and "transparency" in opened.info else 3)
     dtype = np.dtype(np.uint16 if opened.mode in _GREY_16 else np.uint8)
@@ -153,12 +190,6 @@ def _described(path: Path, opened: Image.Image) -> content.Description:
         bytes=content.bytes_of((height, width, max(1, channels)), dtype),
         details={"mode": opened.mode},
     )
-
-
-def _check_size(path: Path, size: tuple[int, int]) -> None:
-    width, height = size
-    if width * height > _MOST_PIXELS:
-        raise InputError(f"{path}: declares {width} x {height} pixels, more than {_MOST_PIXELS:,}; cut it up first")
 
 
 def _as_array(picture: Image.Image) -> Picture:

@@ -5,8 +5,10 @@ A `Lazy` array is what users see, with sites first and channels last; a `Source`
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -146,3 +148,29 @@ def box_text(parts: Parts) -> str:
     '0:4, 10:15'
     """
     return ", ".join(f"{part.start}:{part.stop}" for part in parts)
+
+
+Piece = tuple[tuple[int, ...], Parts, Parts]
+"""The place of a chunk, what of it is wanted, and where that goes."""
+
+
+def pieces(box: Parts, chunks: Shape) -> Iterator[Piece]:
+    """The chunks that a box meets: the place of each, what of it is wanted, and where in the box that goes.
+
+    >>> list(pieces((slice(1, 8, 2),), (4,)))
+    [((0,), (slice(1, 4, 2),), (slice(0, 2, 1),)), ((1,), (slice(1, 4, 2),), (slice(2, 4, 1),))]
+    """
+    along = [list(_pieces_along(part, length)) for part, length in zip(box, chunks, strict=True)]
+    for choice in itertools.product(*along):
+        places, within, targets = zip(*choice, strict=True)
+        yield places, within, targets
+
+
+def _pieces_along(part: slice, length: int) -> Iterator[tuple[int, slice, slice]]:
+    sites = range(part.start, part.stop, part.step)
+    for place in range(sites[0] // length, sites[-1] // length + 1):
+        begin, end = place * length, (place + 1) * length
+        # The first of the sites in the chunk and the first behind it: part.start + k part.step >= begin, end.
+        low, high = (min(len(sites), max(0, -((part.start - edge) // part.step))) for edge in (begin, end))
+        if low < high:
+            yield place, slice(sites[low] - begin, sites[high - 1] - begin + 1, part.step), slice(low, high, 1)

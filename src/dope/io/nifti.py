@@ -34,7 +34,7 @@ from dope.io.content import (
     native,
 )
 from dope.io.file_array import FileArray, Stamp, create
-from dope.io.files import check_file, fill, reading
+from dope.io.files import fill, open_file, reading
 from dope.io.label_target import FileDraft, converting
 from dope.io.lazy import Lazy, Parts
 from dope.memory import require_bytes
@@ -47,7 +47,7 @@ _UINT8 = 2
 # Codes of intents that say what the components of a site mean; labels have none.
 _COMPONENT_INTENTS = (1004, 1005, 1006, 1007, 1008, 1009, 1010, 2003, 2004)
 _MOST_NIFTI1_SITES = 32_767  # along an axis: NIfTI-1 counts them in 16 bits
-_MOST_EXTENSION_BYTES = 1 << 28
+_MOST_EXTENSION_BYTES = 1 << 26
 _PIECE = 1 << 18  # numbers that are scaled in one go
 _SAME = 1e-3  # in the affine's unit, as a rule millimetres: far below a voxel, far above rounding to float32
 
@@ -150,7 +150,7 @@ def load(path: Path, *, budget: int | None) -> Image:
     """Open the pixels of a plain file, scaled as the header says; those of a packed one are read."""
     stamp = Stamp.of(path)
     packed = _is_packed(path)
-    with reading(path), _opened(path, packed) as stream:
+    with _opened(path, packed) as stream:
         header, layout = _read_whole_header(path, stream)
         if not packed:
             return _image(path, header, layout, _plain_pixels(path, layout, stamp))
@@ -167,7 +167,7 @@ def unpack(path: Path, target: Path) -> Image:
     """The same pixels, those of a packed file in an NPY file of their own; memory holds a piece of them at a time."""
     if not _is_packed(path):
         return load(path, budget=None)
-    with reading(path), _opened(path, packed=True) as stream:
+    with _opened(path, packed=True) as stream:
         header, layout = _read_whole_header(path, stream)
         with npy.filling(target, npy.Header(layout.shape, True, layout.dtype)) as numbers:
             for piece in _pieces(path, stream, layout):
@@ -178,7 +178,7 @@ def unpack(path: Path, target: Path) -> Image:
 def describe(path: Path) -> Description:
     """From the header alone."""
     packed = _is_packed(path)
-    with reading(path), _opened(path, packed) as stream:
+    with _opened(path, packed) as stream:
         header, layout = _read_header(path, stream)
         details = _details(header, layout)
     return Description(
@@ -241,15 +241,18 @@ def _to_be_packed(path: Path) -> bool:
 
 def _is_packed(path: Path) -> bool:
     """By what the file begins with: a wrong suffix does no harm."""
-    check_file(path, "NIfTI")
-    with reading(path), path.open("rb") as stream:
+    with open_file(path, "NIfTI") as stream:
         return stream.read(2) == _GZIP
 
 
 @contextmanager
 def _opened(path: Path, packed: bool) -> Iterator[IO[bytes]]:
-    with gzip.open(path, "rb") if packed else path.open("rb") as stream:
-        yield cast(IO[bytes], stream)
+    with open_file(path, "NIfTI") as file:
+        if packed:
+            with gzip.GzipFile(fileobj=file) as stream:
+                yield cast(IO[bytes], stream)
+        else:
+            yield file
 
 
 @contextmanager

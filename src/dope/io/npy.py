@@ -6,6 +6,7 @@ sites without channels; who knows better makes an `Image` of their own.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,11 +21,15 @@ from dope.durable import replacing
 from dope.errors import InputError
 from dope.io.content import Description, Image, NewLabels, Shape, bytes_of, check_numbers, looks_colored
 from dope.io.file_array import FileArray, Stamp, create
-from dope.io.files import check_file, reading
+from dope.io.files import open_file
 from dope.io.label_target import FileDraft
 from dope.io.lazy import Lazy
 
 _SLAB = 1 << 25  # bytes that are copied in one go
+# By version: how a header is read, and how many bytes its length takes. One is parsed as Python, which takes memory and
+# stack in proportion; NumPy's own limit.
+_READ = {(1, 0): (np.lib.format.read_array_header_1_0, 2), (2, 0): (np.lib.format.read_array_header_2_0, 4)}
+_MOST_HEADER_BYTES = 10_000
 
 
 class Header(NamedTuple):
@@ -133,28 +138,32 @@ def description(path: Path, kind: str, header: Header, details: dict[str, str]) 
 
 def read_header(path: Path, stream: IO[bytes], *, any_shape: bool = False) -> tuple[Header, tuple[int, int]]:
     """The header at the head of a stream, and its version. Nothing in it is executed."""
-    if stream.read(6) != b"\x93NUMPY":
+    magic = stream.read(8)
+    if magic[:6] != b"\x93NUMPY":
         raise InputError(f"{path}: not an NPY array; write it with numpy.save")
-    stream.seek(0)
+    version = (magic[6], magic[7])
+    if version not in _READ:
+        # Version 3 differs in one thing: names of fields, which are refused in any version.
+        raise InputError(f"{path}: an NPY file of version {version[0]}.{version[1]}; expected 1.0 or 2.0")
+    read, width = _READ[version]
+    prefix = stream.read(width)
+    length = int.from_bytes(prefix, "little")
+    if length > _MOST_HEADER_BYTES:
+        raise InputError(f"{path}: declares a header of {length:,} bytes; expected at most {_MOST_HEADER_BYTES:,}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that it was written by Python 2
-        version = np.lib.format.read_magic(stream)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-        if read is None:
-            # Version 3 differs in one thing: names of fields, which are refused in any version.
-            raise InputError(f"{path}: an NPY file of version {version[0]}.{version[1]}; expected 1.0 or 2.0")
-        header = Header(*read(stream))
+        # That it was written by Python 2, and whatever the compiler says about a header that is not as it should be.
+        warnings.simplefilter("ignore")
+        header = Header(*read(BytesIO(prefix + stream.read(length)), max_header_size=_MOST_HEADER_BYTES))
     check_numbers(path, header.dtype, header.shape, any_shape=any_shape)
     return header, version
 
 
 def _checked(path: Path) -> tuple[Header, tuple[int, int], int]:
     """The header of a file that is as long as its header says, its version, and where the numbers begin."""
-    check_file(path, "NPY")
-    with reading(path), path.open("rb") as stream:
+    with open_file(path, "NPY") as stream:
         header, version = read_header(path, stream)
         offset = stream.tell()
-        missing = offset + bytes_of(header.shape, header.dtype) - path.stat().st_size
+        missing = offset + bytes_of(header.shape, header.dtype) - os.fstat(stream.fileno()).st_size
     if missing > 0:
         raise InputError(f"{path}: cut short, {missing:,} bytes are missing; get a whole copy")
     return header, version, offset

@@ -15,11 +15,14 @@ from dope.arrays import Labels
 from dope.durable import replacing
 from dope.errors import InputError
 from dope.io.content import Description, Image, NewLabels, bytes_of, declared, looks_colored, native
-from dope.io.files import check_file, copy, fill, reading
+from dope.io.files import copy, fill, open_file
 from dope.io.npy import Header, description, filling, opened, read_header
 from dope.memory import require_bytes
 
 SEPARATOR = "::"
+# What NumPy writes. Of the others that zipfile knows, bz2 and LZMA are unpacked without a limit.
+_PACKED = {zipfile.ZIP_STORED: "none", zipfile.ZIP_DEFLATED: "deflate"}
+_MOST_NAMES, _LONGEST_NAME = 4, 20  # in an error
 
 
 def load(path: Path, *, budget: int | None) -> Image:
@@ -57,8 +60,7 @@ def array(path: Path, name: str) -> NDArray[Any]:
 def describe(path: Path) -> Description:
     """From the array's header, and the zip file's table of contents."""
     with _opened(path) as (member, header, _):
-        packed = {zipfile.ZIP_STORED: "none", zipfile.ZIP_DEFLATED: "deflate"}.get(member.compress_type, "other")
-        details = {"array": _name(member), "compression": packed}
+        details = {"array": _name(member), "compression": _PACKED[member.compress_type]}
     return description(_split(path)[0], "NPZ", header, details)
 
 
@@ -78,11 +80,11 @@ def _filled(path: Path, header: Header, stream: IO[bytes], budget: int | None) -
 
 @contextmanager
 def _archive(file: Path) -> Iterator[zipfile.ZipFile]:
-    check_file(file, "NPZ")
-    if not zipfile.is_zipfile(file):
-        raise InputError(f"{file}: not an NPZ file; write it with numpy.savez")
-    with reading(file), zipfile.ZipFile(file) as archive:
-        yield archive
+    with open_file(file, "NPZ") as stream:
+        if not zipfile.is_zipfile(stream):
+            raise InputError(f"{file}: not an NPZ file; write it with numpy.savez")
+        with zipfile.ZipFile(stream) as archive:
+            yield archive
 
 
 @contextmanager
@@ -91,6 +93,11 @@ def _opened(path: Path, *, any_shape: bool = False) -> Iterator[tuple[zipfile.Zi
     file, key = _split(path)
     with _archive(file) as archive:
         member = _member(file, archive, key)
+        if member.compress_type not in _PACKED:
+            raise InputError(
+                f"{file}: {_name(member)[:_LONGEST_NAME]} is packed in a way that is not supported; "
+                "write it with numpy.savez_compressed"
+            )
         with archive.open(member) as stream:
             header, _ = read_header(path, stream, any_shape=any_shape)
             # The zip file's own count is what bounds the unpacking, so a lie in either ends here.
@@ -107,11 +114,11 @@ def _member(file: Path, archive: zipfile.ZipFile, key: str) -> zipfile.ZipInfo:
     members = _members(archive)
     if not members:
         raise InputError(f"{file}: holds no arrays; write it with numpy.savez")
-    names = ", ".join(list(members)[:20])
+    names = ", ".join(name[:_LONGEST_NAME] for name in list(members)[:_MOST_NAMES])
     if key and key not in members:
         raise InputError(f"{file}: holds no array {key}, but {names}")
     if not key and len(members) > 1:
-        first = next(iter(members))
+        first = next(iter(members))[:_LONGEST_NAME]
         raise InputError(f"{file}: holds the arrays {names}; say which one is meant, such as {file}{SEPARATOR}{first}")
     return members[key] if key else next(iter(members.values()))
 

@@ -23,6 +23,9 @@ from dope.io.zarr_source import ZarrSource
 
 VERSIONS = {2: "0.4", 3: "0.5"}  # of OME-Zarr, by the format of Zarr that it is written in
 _SAME = 1e-3  # of a site: far below what a shift would show
+_LONGEST = 60  # of what an error repeats
+_LONGEST_PATH = 255  # of a level within its image
+_MOST_LEVELS = 64  # each is half of the one before along an axis
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,10 @@ def read_header(node: Node) -> OmeHeader | None:
         if node.is_array or "multiscales" not in entries:
             return None
         multiscale = entries["multiscales"][0]
+        if len(multiscale["datasets"]) > _MOST_LEVELS:
+            raise InputError(
+                f"{node.folder}: an image of {len(multiscale['datasets']):,} levels; expected at most {_MOST_LEVELS}"
+            )
         version = str((entries if node.zarr_format == 3 else multiscale).get("version", VERSIONS[node.zarr_format]))
         if not version.startswith(VERSIONS[node.zarr_format]):
             raise InputError(
@@ -145,9 +152,12 @@ def read_header(node: Node) -> OmeHeader | None:
 def level_node(header: OmeHeader, level: Level) -> Node:
     """The array of a level, which lies within the group."""
     folder = header.group / level.path
-    if Path(level.path).is_absolute() or ".." in Path(level.path).parts:
-        raise InputError(f"{header.group}: its level {level.path!r} leads out of it; only what lies in a store is read")
-    check_inside(folder, store_of(header.group))
+    if Path(level.path).is_absolute() or ".." in Path(level.path).parts or len(level.path) > _LONGEST_PATH:
+        raise InputError(
+            f"{header.group}: its level {level.path[:_LONGEST]!r} leads out of it; only what lies in a store is read"
+        )
+    with reading(header.group):
+        check_inside(folder, store_of(header.group))
     node = read_node(folder)
     if node.zarr_format != header.zarr_format:
         raise InputError(f"{folder}: in Zarr format {node.zarr_format}, but its image is in {header.zarr_format}")
@@ -208,9 +218,8 @@ def _check_transform(header: OmeHeader, transform: dict[str, Any]) -> None:
         return
     values = transform.get(kind) if kind in ("scale", "translation") else None
     if not (isinstance(values, list) and len(values) == len(header.axes) and all(map(_is_number, values))):
-        raise InputError(
-            f"{header.group}: has a transform {kind!r} of {values}; expected a scale or translation, a number per axis"
-        )
+        shown = f"{str(kind)[:_LONGEST]!r} of {str(values)[:_LONGEST]}"
+        raise InputError(f"{header.group}: has a transform {shown}; expected a scale or translation, a number per axis")
 
 
 def _is_number(value: Any) -> bool:
@@ -233,7 +242,7 @@ def _order(node: Node, layout: ArrayLayout, header: OmeHeader | None) -> tuple[i
 
 
 def _names(axes: Sequence[Axis]) -> str:
-    return "".join(axis.name for axis in axes)
+    return "".join(axis.name for axis in axes)[:_LONGEST]
 
 
 def _details(layout: ArrayLayout, header: OmeHeader | None) -> dict[str, str]:

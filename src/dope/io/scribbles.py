@@ -14,6 +14,7 @@ object of such entries by file name.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -25,10 +26,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from dope.arrays import BACKGROUND, FOREGROUND
+from dope.bounded import read_regular
 from dope.errors import InputError
 from dope.io.content import bytes_of
-from dope.io.formats import load
-from dope.io.images import read_image
+from dope.io.files import in_one_line, reading
+from dope.io.formats import describe, load
 from dope.memory import require_bytes
 
 Seeds = NDArray[np.int8]
@@ -36,12 +38,20 @@ Stroke = list[tuple[float, float]]
 
 _KINDS = {"fg": FOREGROUND, "bg": BACKGROUND}
 _DEFAULT_RADIUS = 5.0
+_MOST_NUMBER = 2**53
 _FLAT = (".json", ".png", ".jpg", ".jpeg")
 _MOST_CHANNELS = 4  # a third axis that is longer is one of sites
-_MOST_BYTES = 64 << 20
+# Python takes some twenty times as much for the lists in it.
+_MOST_BYTES = 8 << 20
+# Pixels that the brush may pass over, counted again and again where strokes cross: about a second.
+_MOST_BRUSHED = 1 << 30
+_PIXEL_BYTES = 6  # seeds, the canvas, and what compares them
+_LONGEST = 40  # of what an error repeats
 
 
-def read_scribbles(path: str | os.PathLike[str], shape: tuple[int, ...], *, photo: str | None = None) -> Seeds:
+def read_scribbles(
+    path: str | os.PathLike[str], shape: tuple[int, ...], *, photo: str | None = None, budget: int | None = None
+) -> Seeds:
     """Read strokes for a picture or volume of the given shape.
 
     Parameters
@@ -53,6 +63,8 @@ def read_scribbles(path: str | os.PathLike[str], shape: tuple[int, ...], *, phot
         ignored; any shape for other formats, where a last axis that the labels do not have is one of channels.
     photo : str, optional
         Which entry to take from a JSON file of several pictures. One of a single picture needs none.
+    budget : int, optional
+        Bytes that reading may take; by default what is available.
 
     Returns
     -------
@@ -62,8 +74,8 @@ def read_scribbles(path: str | os.PathLike[str], shape: tuple[int, ...], *, phot
     Raises
     ------
     InputError
-        A damaged file, another size, one kind of stroke only, points outside the picture, or a pixel
-        marked as both.
+        A damaged file, another size, one kind of stroke only, points outside the picture, a pixel marked as both, or
+        more than the budget.
     """
     path = Path(path)
     if len(shape) < 2:
@@ -73,24 +85,26 @@ def read_scribbles(path: str | os.PathLike[str], shape: tuple[int, ...], *, phot
     if suffix in _FLAT and (len(shape) > 3 or (len(shape) == 3 and shape[2] > _MOST_CHANNELS)):
         raise InputError(f"{path}: strokes on a picture, but the volume is shaped {tuple(shape)}; use a label volume")
     if suffix == ".json":
+        require_bytes(f"{path}: strokes on {width} x {height} pixels", _PIXEL_BYTES * height * width, budget)
         seeds = _drawn(path, _entry(path, photo), height, width)
     elif suffix in _FLAT:
-        seeds = _labelled(path, height, width)
+        seeds = _labelled(path, height, width, budget)
     else:
-        seeds = _volume(path, tuple(int(length) for length in shape))
+        seeds = _volume(path, tuple(int(length) for length in shape), budget)
     for label, kind in ((FOREGROUND, "foreground"), (BACKGROUND, "background")):
         if not (seeds == label).any():
             raise InputError(f"{path}: no {kind} strokes; mark at least one pixel of each kind")
     return seeds
 
 
-def _labelled(path: Path, height: int, width: int) -> Seeds:
-    labels = read_image(path)
+def _labelled(path: Path, height: int, width: int, budget: int | None) -> Seeds:
+    found = describe(path)
+    _check_size(path, (found.shape[1], found.shape[0]), (width, height))
+    labels: NDArray[Any] = load(path, budget=budget).pixels
     if labels.ndim == 3 and (labels[..., :1] == labels[..., :3]).all():
         labels = labels[..., 0]
     if labels.ndim != 2:
         raise InputError(f"{path}: a colour picture; expected a grey label image of 0, 1 and 2")
-    _check_size(path, (labels.shape[1], labels.shape[0]), (width, height))
     if labels.max() > BACKGROUND:
         y, x = np.unravel_index(int(np.argmax(labels > BACKGROUND)), labels.shape)
         raise InputError(
@@ -99,12 +113,12 @@ def _labelled(path: Path, height: int, width: int) -> Seeds:
     return labels.astype(np.int8)
 
 
-def _volume(path: Path, shape: tuple[int, ...]) -> Seeds:
-    image = load(path)
+def _volume(path: Path, shape: tuple[int, ...], budget: int | None) -> Seeds:
+    image = load(path, budget=budget)
     found = tuple(image.pixels.shape)
     if found not in (shape, shape[:-1]):
         raise InputError(f"{path}: labels shaped {found} for an image shaped {shape}; use labels drawn on it")
-    require_bytes(f"{path}: its labels", bytes_of(found, image.pixels.dtype) + bytes_of(found, np.int8))
+    require_bytes(f"{path}: its labels", bytes_of(found, image.pixels.dtype) + bytes_of(found, np.int8), budget)
     labels = np.asarray(image.pixels)
     wrong = (labels != 0) & (labels != FOREGROUND) & (labels != BACKGROUND)
     if wrong.any():
@@ -118,10 +132,11 @@ def _drawn(path: Path, entry: dict[str, Any], height: int, width: int) -> Seeds:
         _check_size(path, (entry.get("width", width), entry.get("height", height)), (width, height))
     radius = entry.get("brush_radius", _DEFAULT_RADIUS)
     if not _is_number(radius) or not 0 <= radius <= max(height, width):
-        raise InputError(f"{path}: brush_radius is {radius!r}; expected a number of pixels, such as 5")
+        raise InputError(f"{path}: brush_radius is {_shown(radius)}; expected a number of pixels, such as 5")
     seeds = np.zeros((height, width), dtype=np.int8)
     for kind, label in _KINDS.items():
         strokes = _strokes(path, kind, entry.get(kind, []), height, width)
+        _check_brush(path, strokes, float(radius), height, width)
         marked = _rasterized(strokes, float(radius), height, width)
         both = marked & (seeds != 0)
         if both.any():
@@ -149,23 +164,18 @@ def _entry(path: Path, photo: str | None) -> dict[str, Any]:
         return next(iter(entries.values()))
     name = Path(photo).name
     if name not in entries:
-        raise InputError(f"{path}: holds no strokes for {name}, but for {', '.join(sorted(entries))}")
+        others = ", ".join(entry[:_LONGEST] for entry in sorted(entries)[:5])
+        raise InputError(f"{path}: holds no strokes for {name}, but for {others}")
     return entries[name]
 
 
 def _json(path: Path) -> Any:
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{path}: larger than {_MOST_BYTES >> 20} MB; strokes are small files")
-        return json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read, {(error.strerror or '').lower()}") from error
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: not valid JSON ({error})") from error
+    with reading(path):
+        content = read_regular(path, "JSON", most=_MOST_BYTES)
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not valid JSON ({in_one_line(error)})") from error
 
 
 def _strokes(path: Path, kind: str, value: Any, height: int, width: int) -> list[Stroke]:
@@ -188,14 +198,34 @@ def _is_point(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST_NUMBER
+
+
+def _shown(value: Any) -> str:
+    """What stands in a file, for an error; it may be of any length."""
+    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _check_size(path: Path, found: tuple[Any, Any], expected: tuple[int, int]) -> None:
     if found != expected:
         raise InputError(
-            f"{path}: strokes for a picture of {found[0]} x {found[1]} pixels, "
+            f"{path}: strokes for a picture of {_shown(found[0])} x {_shown(found[1])} pixels, "
             f"but this one has {expected[0]} x {expected[1]}; use strokes drawn on it"
+        )
+
+
+def _check_brush(path: Path, strokes: list[Stroke], radius: float, height: int, width: int) -> None:
+    """Refuse strokes that would be drawn for minutes: a file of some lines can fill a large picture many times."""
+    across = 2 * radius + 1
+    along = [math.hypot(x - a, y - b) for line in strokes for (a, b), (x, y) in itertools.pairwise(line)]
+    points = sum(len(line) for line in strokes)
+    brushed = points * min(across * across, height * width)
+    brushed += sum(min(across * length, height * width) for length in along)
+    if brushed > _MOST_BRUSHED:
+        raise InputError(
+            f"{path}: a brush of radius {radius:g} at {points:,} points passes over {brushed:,.0f} pixels; "
+            f"expected at most {_MOST_BRUSHED:,}. Use a thinner brush or fewer points"
         )
 
 

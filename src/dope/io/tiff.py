@@ -34,15 +34,22 @@ from dope.io.content import (
     declared,
 )
 from dope.io.file_array import FileArray, Stamp
-from dope.io.files import check_file, reading
+from dope.io.files import open_file, reading
 from dope.io.lazy import Lazy
-from dope.io.tiff_pages import check_pages
+from dope.io.picture_headers import jpeg_frame
+from dope.io.tiff_ome import check_ome
+from dope.io.tiff_pages import count_pages
 from dope.memory import require_bytes
 
 # tifffile's letters: depth, and pages of which it knows no more than their number.
 _STACK, _CHANNELS = "ZQID", "CS"
-# None, LZW, JPEG, deflate (two codes), PackBits, LZMA and zstd (two codes): their decoders stop at the size of a strip.
+# None, LZW, JPEG, deflate (two codes), PackBits, LZMA and zstd (two codes): their decoders stop at the size of a strip,
+# but for JPEG, which gives what the strip itself declares.
 _COMPRESSIONS = (1, 5, 7, 8, 32946, 32773, 34925, 34926, 50000)
+_JPEG = 7
+# Dialects of slide scanners and of sets of files, for which tifffile follows places and counts of its own. Their pages
+# are read as those of any other file.
+_NOT_FOLLOWED = {"avs", "bif", "eer", "lsm", "mmstack", "ndpi", "ndtiff", "philips", "qpi", "scn", "stk", "svs"}
 _PALETTE = 3
 _X_RESOLUTION, _Y_RESOLUTION, _RESOLUTION_UNIT = 282, 283, 296
 _MILLIMETRES = {2: 25.4, 3: 10.0}  # in an inch and a centimetre, by the code of the unit
@@ -163,16 +170,19 @@ def _opened(path: Path) -> Iterator[Any]:
     """An open file. What it says of pixels in other files is not followed."""
     import tifffile
 
-    check_file(path, "TIFF")
     logging.getLogger("tifffile").addHandler(_QUIET)
-    with reading(path):
-        check_pages(path)
-    with reading(path), tifffile.TiffFile(path, _multifile=False) as file:
-        if not file.series:
-            raise InputError(f"{path}: holds no image")
-        if file.is_ome and file.series[0].kind != "ome":
-            raise InputError(f"{path}: its OME metadata speak of other files; save it as one file")
-        yield file
+    flags: dict[str, Any] = {f"is_{kind}": False for kind in _NOT_FOLLOWED & tifffile.TIFF.FILE_FLAGS}
+    with open_file(path, "TIFF") as stream:
+        pages = count_pages(path, stream)
+        stream.seek(0)  # from where tifffile counts
+        with tifffile.TiffFile(stream, name=path.name, _multifile=False, **flags) as file:
+            if file.is_ome:
+                check_ome(path, file.ome_metadata or "", pages, file.pages.first.size)
+            if not file.series:
+                raise InputError(f"{path}: holds no image")
+            if file.is_ome and file.series[0].kind != "ome":
+                raise InputError(f"{path}: its OME metadata speak of other files; save it as one file")
+            yield file
 
 
 def _layout(path: Path, file: Any) -> _Layout:
@@ -237,6 +247,24 @@ def _check_segments(path: Path, file: Any, budget: int | None) -> None:
             raise InputError(f"{path}: lacks a part of its pixels; get a whole copy")
         ends = map(sum, zip(part.dataoffsets, part.databytecounts, strict=True))
         _check_within(path, max(ends), size)
+        if page.compression == _JPEG:
+            _check_jpegs(path, file, part)
+
+
+def _check_jpegs(path: Path, file: Any, page: Any) -> None:
+    """Refuse a page with a JPEG that is larger than the strip or tile it stands for."""
+    keyframe = page.keyframe
+    width = keyframe.tilewidth if keyframe.is_tiled else keyframe.imagewidth
+    height = keyframe.tilelength if keyframe.is_tiled else keyframe.rowsperstrip
+    for start, length in zip(page.dataoffsets, page.databytecounts, strict=True):
+        file.filehandle.seek(start)
+        frame = jpeg_frame(file.filehandle, length)
+        if frame is None:
+            raise InputError(f"{path}: holds a strip that is no JPEG; get a whole copy")
+        if frame.width > width or frame.height > height:
+            raise InputError(
+                f"{path}: a JPEG of {frame.width} x {frame.height} pixels in a strip of {width} x {height}"
+            )
 
 
 def _check_within(path: Path, end: int, size: int) -> None:

@@ -25,6 +25,7 @@ _PREAMBLE = "MARKOV"
 # Characters of all the numbers there are: what Python's float takes beyond that is none in this format.
 _ALIEN = re.compile(r"[^0-9eE.+\-\s]")
 _PIECE = 1 << 22
+_LONGEST_NUMBER = 1 << 10
 
 
 def begins(words: list[str]) -> bool:
@@ -47,10 +48,10 @@ def read(path: Path) -> Instance:
 
 
 def _numbers(text: Text, words: list[str]) -> Floats:
-    """All that follow, in pieces that end where a line does."""
+    """All that follow, in pieces that end where a number does; a line may be as long as the file."""
     found = []
-    piece = " ".join(words) + "\n"
-    while piece:
+    piece, rest = " ".join(words) + "\n", ""
+    while piece or rest:
         alien = _ALIEN.search(piece)
         if alien:
             raise text.error(f"holds {alien[0]!r} among its numbers; expected digits, signs, points and exponents")
@@ -59,8 +60,20 @@ def _numbers(text: Text, words: list[str]) -> Floats:
             found.append(np.fromiter(map(float, tokens), np.float64, len(tokens)))
         except ValueError as error:
             raise text.error(f"{str(error).removeprefix('could not convert ')[:60]} is no number") from error
-        piece = text.stream.read(_PIECE) + text.stream.readline()
+        piece = rest + text.stream.read(_PIECE)
+        if len(piece) > len(rest):
+            piece, rest = _cut(text, piece)
+        else:
+            rest = ""
     return np.concatenate(found)
+
+
+def _cut(text: Text, piece: str) -> tuple[str, str]:
+    """Up to the last space, and what follows: perhaps the first half of a number."""
+    at = max(piece.rfind(space) for space in " \n\t") + 1
+    if len(piece) - at > _LONGEST_NUMBER:
+        raise text.error(f"holds {piece[at : at + 40]!r} among its numbers; expected spaces between them")
+    return piece[:at], piece[at:]
 
 
 def _variables(text: Text, numbers: Floats) -> tuple[int, Floats]:

@@ -2,26 +2,37 @@
 
 A chunk that is not there reads as the fill value, because writers leave out empty ones. That must not hide a store that
 has gone away, or has been copied without its chunks: an array without any is refused, and one whose metadata vanish.
+
+Chunks are read and decoded here, not by zarr, whose decoders unpack whatever a chunk holds.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dope.bounded import open_regular
 from dope.errors import DopeError, InputError
 from dope.io.content import Shape
 from dope.io.files import in_one_line, reading, unseen
-from dope.io.lazy import Parts, box_text
+from dope.io.lazy import Parts, Piece, box_text, pieces
+from dope.io.spans import OpenFile
 from dope.io.zarr_nodes import METADATA, ArrayLayout, Node, array_layout, find_node, store_of
+
+# Bytes that chunks which are decoded at the same time may take together; one alone may take more.
+_AT_ONCE = 1 << 26
+_MOST_THREADS = 8
+_BATCH = 256  # chunks that are handed to the threads in one go
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +44,10 @@ class ZarrSource:
 
     @classmethod
     def of(cls, node: Node, layout: ArrayLayout) -> Self:
-        """With metadata that Zarr itself agrees with."""
-        source = cls(node.folder.absolute(), layout)
-        source._array  # noqa: B018  opens it
-        return source
+        return cls(node.folder.absolute(), layout)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Without what is open."""
+        """Without what was found out about the folder here."""
         return type(self), (self.path, self.layout)
 
     @property
@@ -53,66 +61,75 @@ class ZarrSource:
     @property
     def chunks(self) -> Shape | None:
         """Those within shards, where there are such."""
-        return tuple(int(length) for length in self._array.chunks)
+        return self.layout.inner_chunks
 
     def read(self, parts: Parts) -> npt.NDArray[Any]:
         """What lies in a box."""
-        array = self._array
         self._check_there()
+        store = self._store
         if not self._has_chunks:
             raise InputError(
-                f"{self.path}: holds no chunk at all, so that it would read as {array.fill_value} everywhere; "
+                f"{self.path}: holds no chunk at all, so that it would read as {self.layout.fill} everywhere; "
                 "get a whole copy"
             )
         with reading(self.path):
-            try:
-                found = np.asarray(array[parts])
-            except (DopeError, MemoryError, PermissionError):
-                raise
-            except Exception as error:  # as `reading` says, there is nothing that decoders do not raise
-                raise InputError(
-                    f"{self.path}: damaged or cut short in {self._damaged(parts)} ({in_one_line(error)}); "
-                    "get a whole copy"
-                ) from error
+            found = np.empty([len(range(part.start, part.stop, part.step)) for part in parts], self.dtype)
+            work = partial(self._fill, found, store)
+            _at_the_same_time(work, self._slabs(parts), self.layout.coding.held_bytes)
         self._check_there()  # if not, chunks may have been missing that are not empty
         return found
+
+    def _slabs(self, parts: Parts) -> Iterator[Piece]:
+        """The chunks that a box meets, and of shards slabs of the chunks within: work for several threads."""
+        rows = self.layout.inner_chunks[0]
+        slabs = self.layout.chunks[0] // rows
+        for place, within, target in pieces(parts, (rows, *self.layout.chunks[1:])):
+            first, above = within[0], place[0] % slabs * rows
+            moved = slice(first.start + above, first.stop + above, first.step)
+            yield (place[0] // slabs, *place[1:]), (moved, *within[1:]), target
+
+    def _fill(self, found: npt.NDArray[Any], store: Path, piece: Piece) -> None:
+        """One chunk's part of a box."""
+        place, within, target = piece
+        path = self.path / self.layout.key.of(place)
+        with self._damage(place), _open_chunk(path, store) as stream:
+            if stream is None:
+                found[target] = self.layout.fill
+            else:
+                found[target] = self.layout.coding.read(OpenFile.of(stream), within)
+
+    @contextmanager
+    def _damage(self, place: tuple[int, ...]) -> Iterator[None]:
+        try:
+            yield
+        except (DopeError, MemoryError, PermissionError):
+            raise
+        except Exception as error:  # as `reading` says, there is nothing that decoders do not raise
+            sites = zip(place, self.layout.chunks, self.shape, strict=True)
+            box = tuple(slice(at * length, min((at + 1) * length, whole)) for at, length, whole in sites)
+            raise InputError(
+                f"{self.path}: damaged or cut short in chunk {'.'.join(map(str, place))}, the sites {box_text(box)} "
+                f"of the array ({in_one_line(error)}); get a whole copy"
+            ) from error
 
     def _check_there(self) -> None:
         if not any((self.path / name).is_file() for name in METADATA):
             raise unseen(self.path)
 
     @cached_property
-    def _array(self) -> Any:
-        import zarr
-
-        from dope.io.zarr_store import ConfinedStore
-
+    def _store(self) -> Path:
+        """With links followed; the array in it must still be the one that was opened."""
         node = find_node(self.path)
         if node is None:
             raise unseen(self.path)
         if array_layout(node) != self.layout:
             raise InputError(f"{self.path}: has changed since it was opened; load it again, and leave it alone then")
-        store = store_of(self.path)
-        inner = self.path.relative_to(store).as_posix()
-        with reading(self.path):
-            confined = ConfinedStore(
-                store, read_only=True, codec=self.layout.packer, chunk_bytes=self.layout.chunk_bytes
-            )
-            return zarr.open_array(confined, path="" if inner == "." else inner, mode="r", zarr_format=node.zarr_format)
+        return store_of(self.path).resolve()
 
     @cached_property
     def _has_chunks(self) -> bool:
         with reading(self.path):
             return holds_chunks(self.path)
-
-    def _damaged(self, parts: Parts) -> str:
-        """The first chunk of a box that cannot be read, in words."""
-        for place, box in _chunks_of(parts, self.layout):
-            try:
-                self._array[box]
-            except Exception:  # whatever it was before
-                return f"chunk {'.'.join(map(str, place))}, the sites {box_text(box)} of the array"
-        return f"the sites {box_text(parts)} of the array"
 
 
 def holds_chunks(folder: Path | str) -> bool:
@@ -124,22 +141,35 @@ def holds_chunks(folder: Path | str) -> bool:
         )
 
 
+@contextmanager
+def _open_chunk(path: Path, store: Path) -> Iterator[BinaryIO | None]:
+    """The file of a chunk; None where there is none."""
+    try:
+        stream = open_regular(path, "chunk", buffering=0)
+    except (FileNotFoundError, NotADirectoryError):
+        yield None
+        return
+    with stream:
+        if not path.resolve().is_relative_to(store):
+            raise InputError(f"{path}: a link that leads out of the store; only what lies in a store is read")
+        yield stream
+
+
 def _is_chunk(name: str) -> bool:
     # Hidden files, such as systems leave, are none, and files that a writer was about to rename.
     return name not in METADATA and not name.startswith(".") and not name.endswith(".partial")
 
 
-def _chunks_of(parts: Parts, layout: ArrayLayout) -> Iterator[tuple[tuple[int, ...], Parts]]:
-    """The chunks that a box meets, each with its sites."""
-    ranges = [
-        range(part.start // length, (part.stop - 1) // length + 1)
-        for part, length in zip(parts, layout.chunks, strict=True)
-    ]
-    for place in itertools.product(*ranges):
-        yield (
-            place,
-            tuple(
-                slice(at * length, min((at + 1) * length, whole), 1)
-                for at, length, whole in zip(place, layout.chunks, layout.shape, strict=True)
-            ),
-        )
+def _at_the_same_time(work: Callable[[Any], None], items: Iterator[Any], held_bytes: int) -> None:
+    """Do some work for each item, in as many threads as there is memory for what each holds."""
+    threads = min(_MOST_THREADS, os.cpu_count() or 1, _AT_ONCE // max(1, held_bytes))
+    batch = list(itertools.islice(items, _BATCH))
+    if threads < 2 or len(batch) < 2:
+        for item in itertools.chain(batch, items):
+            work(item)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        while batch:
+            for _ in pool.map(work, batch):
+                pass
+            batch = list(itertools.islice(items, _BATCH))
