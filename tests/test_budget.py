@@ -2,7 +2,6 @@
 
 import json
 import math
-import resource
 import subprocess
 import sys
 import textwrap
@@ -25,6 +24,8 @@ from dope.pairs import MOST_AXES, MOST_HALF_OFFSETS, half_offsets
 from dope.partition import MOST_BLOCKS, layout_of
 from dope.planning import Costs, LazyPlan, Plan
 from dope.segmentation.budget import segmentation_bytes
+
+resource = pytest.importorskip("resource")
 
 GIGABYTE = 10**9
 # Longer than any refusal takes, on a machine with much else to do.
