@@ -114,6 +114,7 @@ def faults(server, folder, chosen):
                 wrong.append(f"{name}: {text}")
             slowest = max(slowest, (found.get("processor", MOST_CLOCK), name))
             largest = max(largest, (found.get("bytes", 0), name))
+    print("\n".join(wrong))
     print(f"\n{len(chosen)} hostile files; slowest {slowest[0]:.2f} s: {slowest[1]}; "
           f"largest {largest[0] >> 20} MB: {largest[1]}; {len(wrong)} answered wrongly")  # fmt: skip
     return wrong

@@ -777,7 +777,7 @@ def test_compressed_files_could_be_of_any_length(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY\x01\x00", b"certainly"])
 def test_a_file_of_another_kind_is_an_error(tmp_path, content):
     (tmp_path / "one.npz").write_bytes(content)
-    with pytest.raises(InputError, match="no certificate"):
+    with pytest.raises(InputError, match="no certificate" if content else "empty"):
         Certificate.load(tmp_path / "one.npz")
 
 

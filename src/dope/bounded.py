@@ -23,13 +23,18 @@ for _name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse what no file can be called, or leads to none, before it ends in an error without a file's name."""
+    """Refuse what no file can be called, before it ends in an error without a file's name."""
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
         raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds half a character") from None
     if b"\0" in encoded:
         raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds a zero byte")
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """The same, and refuse what leads to no file however long it is followed."""
+    check_name(path)
     try:
         Path(path).stat()
     except OSError as error:
@@ -39,7 +44,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 def open_regular(path: Path, kind: str, *, buffering: int = -1) -> BinaryIO:
     """A file with something in it, open for reading; `kind` says in errors what was expected."""
-    check_name(path)
+    check_path(path)
     _check(path, path.stat(), kind)
     descriptor = os.open(path, _FLAGS)
     try:

@@ -58,7 +58,7 @@ def tiff(strip: bytes = bytes(64), extra: Tags | None = None, *, order: str = "<
 def described(text: str, **settings: object) -> bytes:
     """With a description."""
     data = text.encode() + b"\0"
-    return tiff(extra={DESCRIPTION: (2, len(data), data)}, **settings)  # type: ignore[arg-type]
+    return tiff(extra={DESCRIPTION: (2, len(data), data)}, **settings)
 
 
 def ome(pixels: str = "", inside: str = "<TiffData/>", around: str = "", *, head: str = "", pages: int = 1) -> bytes:

@@ -192,8 +192,8 @@ def _layouts() -> Iterator[tuple[str, Callable[[Path], object], str]]:
         yield f"{word}-attributes", array(make(attributes={"a": [[]] * 100_000})), "attributes"
     for dtype in ("|O", "<U9", "<M8[s]", [["a", "<f4"]], "<f16", "\x1b[31m", None):
         yield f"2-dtype-{str(dtype)[:8]}", array(metadata_2(dtype=dtype)), ""
-    for dtype in ("string", "complex64", "r8", {"name": "numpy.datetime64"}, None, "\x1b[31m"):
-        yield f"3-dtype-{str(dtype)[:8]}", array(metadata_3(data_type=dtype)), ""
+    for kind in ("string", "complex64", "r8", {"name": "numpy.datetime64"}, None, "\x1b[31m"):
+        yield f"3-dtype-{str(kind)[:8]}", array(metadata_3(data_type=kind)), ""
     for name, codecs in {
         "none": [],
         "text": "bytes",

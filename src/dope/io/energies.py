@@ -99,6 +99,5 @@ def _recognized(path: Path) -> EnergyFormat:
         if words and format_.begins and format_.begins(words):
             return format_
     known = "; ".join(format_.name for format_ in ENERGY_FORMATS.values())
-    raise InputError(
-        f"{path}: begins with {repr(' '.join(words)[:60])[:62]}, as no format does; expected one of {known}"
-    )
+    found = repr(" ".join(words)[:20])[:22]
+    raise InputError(f"{path}: begins with {found}, as no format does; expected one of {known}")

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import as_labels
-from dope.bounded import check_name
+from dope.bounded import check_path
 from dope.durable import check_target
 from dope.errors import InputError
 from dope.extras import require_extra
@@ -325,7 +325,7 @@ def _local(path: Name) -> Path:
     text = os.fspath(path)
     if _URL.match(text):
         raise InputError(f"{text}: an address; only files of this machine are read and written. Fetch it first")
-    check_name(text)
+    check_path(text)
     return Path(text)
 
 
