@@ -8,6 +8,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -211,7 +212,15 @@ def _certificates(npzs: list[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
             yield name, data
 
 
+def _long_header(path: Path) -> None:
+    """A header of 1.6 GB that is there: zeros that take no place on the disk."""
+    with path.open("wb") as stream:
+        stream.write(npy(_fields(), b"", 2, 1_600_000_000))
+        stream.truncate(1_600_001_000)
+
+
 def cases() -> Iterator[Case]:
+    yield Case("npy-v2-header-that-is-there", "a.npy", _long_header)
     for name, data in _npys():
         yield Case(f"npy-{name}", "a.npy", content(data))
         if name.startswith(("v2", "shape")):

@@ -164,7 +164,7 @@ def _entry(path: Path, photo: str | None) -> dict[str, Any]:
         return next(iter(entries.values()))
     name = Path(photo).name
     if name not in entries:
-        others = ", ".join(entry[:_LONGEST] for entry in sorted(entries)[:5])
+        others = ", ".join(entry[:_LONGEST] for entry in sorted(entries)[:3])
         raise InputError(f"{path}: holds no strokes for {name}, but for {others}")
     return entries[name]
 
