@@ -21,6 +21,9 @@ _FLAGS = os.O_RDONLY
 for _name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
     _FLAGS |= getattr(os, _name, 0)
 
+# What systems take for a path at most, or more; to follow a longer one step by step takes long.
+_LONGEST_NAME = 4096
+
 
 def check_name(path: str | os.PathLike[str]) -> None:
     """Refuse what no file can be called, before it ends in an error without a file's name."""
@@ -28,6 +31,8 @@ def check_name(path: str | os.PathLike[str]) -> None:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
         raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds half a character") from None
+    if len(encoded) > _LONGEST_NAME:
+        raise InputError(f"{os.fspath(path)[:40]!r}...: a name of {len(encoded)} bytes; no file has one so long")
     if b"\0" in encoded:
         raise InputError(f"{os.fspath(path)!r}: no name of a file, as it holds a zero byte")
 

@@ -16,6 +16,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Self
 
+from dope.bounded import check_name
 from dope.errors import InputError
 
 
@@ -84,8 +85,8 @@ def check_apart(reads: Iterable[Place], writes: Mapping[str, Place]) -> None:
 
 def contains(outer: Path, inner: Path) -> bool:
     """Whether a file or folder is another one, or holds it, by whatever names."""
-    found = _identity(outer)
-    return any(_identity(place) == found for place in (resolved(inner), *resolved(inner).parents))
+    found, place = _identity(resolved(outer)), resolved(inner)
+    return any(_identity(one) == found for one in (place, *place.parents))
 
 
 def _check_kept(role: str, output: Place, source: Place) -> None:
@@ -104,16 +105,17 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:
-    """By what the system knows a file; one that is not there yet has its name alone."""
+    """By what the system knows a file; one that is not there yet has its name alone, which is resolved."""
     try:
         status = path.stat()
     except OSError:
-        return resolved(path)
+        return path
     return status.st_dev, status.st_ino
 
 
 def resolved(name: str | os.PathLike[str]) -> Path:
     """A path without links and dots, as far as there are such."""
+    check_name(name)
     try:
         return Path(name).resolve()
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL
