@@ -47,7 +47,7 @@ FUZZ_CXX := clang++
 ATTACKS := $(addprefix tests/test_,attack.py truth.py verify.py outputs.py hostile_words.py checkpoint.py checkpoint_runs.py \
 	budget.py io_bounded.py)
 
-.PHONY: help demo docs test slow soak attack bench bench-docs bench-exact paper ctest fuzz timing lint format wheel clean
+.PHONY: help demo docs test long slow soak attack bench bench-docs bench-exact paper ctest fuzz timing lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -59,6 +59,9 @@ demo: $(VENV)/.with-report ## segment the packaged photo and write pictures into
 
 test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further test images, if there is one
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+long: $(VENV)/.with-test ## run the tests that continuous integration has besides: guides, benchmarks and experiments in small
+	$(BIN)/python -m pytest -n auto --dist worksteal -m long
 
 slow: $(VENV)/.with-dev ## run the tests that take longer: the guide to MRI, interrupts of the demonstration
 	$(BIN)/python -m pytest -m slow

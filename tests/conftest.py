@@ -32,7 +32,7 @@ MOST_SECONDS = 600
 @pytest.fixture(autouse=True)
 def _limit_of_time(request: pytest.FixtureRequest) -> Iterator[None]:
     """No test waits without end, and keeps all others waiting; those that are long on purpose may be."""
-    long = any(request.node.get_closest_marker(name) for name in ("slow", "soak"))
+    long = any(request.node.get_closest_marker(name) for name in ("slow", "soak", "attack"))
     if long or not hasattr(signal, "SIGALRM"):
         yield
         return

@@ -91,7 +91,14 @@ def test_workers_that_die_in_every_pass_are_not_missed(cluster, stored):
     assert np.array_equal(result.labels, expected)
 
 
-@pytest.mark.parametrize("how", ["both at once", pytest.param("one hangs", marks=pytest.mark.slow), "scheduler"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "both at once",
+        pytest.param("one hangs", marks=pytest.mark.slow),
+        pytest.param("scheduler", marks=pytest.mark.long),
+    ],
+)
 def test_faults_in_the_middle_of_a_pass(cluster, stored, how):
     energy, expected = stored
     cluster.bring_to(2)
@@ -122,6 +129,7 @@ def test_faults_in_the_middle_of_a_pass(cluster, stored, how):
     assert np.array_equal(result.labels, expected)
 
 
+@pytest.mark.long
 def test_a_cluster_of_jobs_in_a_folder_with_a_space(stored, tmp_path):
     pytest.importorskip("dask_jobqueue")
     energy, expected = stored

@@ -63,13 +63,15 @@ def test_the_code_shown_runs(page: Path, code: str, tmp_path: Path, monkeypatch:
     exec(compile(code, str(page), "exec"), {"__name__": "page"})
 
 
+def _marks(guide: str) -> list[pytest.MarkDecorator]:
+    """What takes seconds runs apart, what takes minutes when it is asked for."""
+    return [pytest.mark.slow] * (guide in LONG) + [pytest.mark.long] * (guide in ("large", "photo"))
+
+
 @pytest.mark.parametrize(
     ("page", "whole"),
     [
-        *[
-            pytest.param(p, p.stem not in REDUCED, marks=[pytest.mark.slow] * (p.stem in LONG), id=p.stem)
-            for p in GUIDES
-        ],
+        *[pytest.param(p, p.stem not in REDUCED, marks=_marks(p.stem), id=p.stem) for p in GUIDES],
         *[pytest.param(p, True, marks=pytest.mark.slow, id=f"{p.stem}-whole") for p in GUIDES if p.stem in REDUCED],
     ],
 )
