@@ -53,8 +53,8 @@ class Truth:
             site = (turn & -turn).bit_length() - 1
             up = not y >> site & 1
             value += unary[site] if up else -unary[site]
-            for other, w in around[site]:
-                value += w if (y >> other & 1) != up else -w
+            for other, weight in around[site]:
+                value += weight if (y >> other & 1) != up else -weight
             y ^= 1 << site
             found[y] = value
         return found

@@ -11,6 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import dask.array
 import nibabel
@@ -206,7 +207,8 @@ def headers():
     group.create_array("0", data=PIXELS)
     axes = [{"name": name, "type": "space", "unit": ESCAPES * 400} for name in "yx"]
     level = {"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [0.5, 0.25]}]}
-    group.attrs["multiscales"] = [{"version": "0.4", "name": ESCAPES, "axes": axes, "datasets": [level]}]
+    image_of: Any = {"version": "0.4", "name": ESCAPES, "axes": axes, "datasets": [level]}
+    group.attrs["multiscales"] = [image_of]
     return ["described.nii.gz", "one.npz", "two.npz", "named.ome.zarr"]
 
 

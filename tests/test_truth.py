@@ -32,15 +32,15 @@ def examine(seed):
     truth = Truth.of(energy)
     # The core's exp and NumPy's may differ in the last bit.
     slack = truth.size / (1 << 50) if getattr(energy.pairs, "features", None) is not None else Fraction(0)
-    cost, error = truth(labels), Fraction(result.rounding_error)
+    cost, rounding = truth(labels), Fraction(result.rounding_error)
     assert abs(Fraction(result.energy) - cost) <= slack or result.energy == nearest(cost)
     for bound in [result.lower_bound, *(step.lower_bound for step in result.trace)]:
         assert bound is None or Fraction(bound) <= truth.least + slack
     assert result.lower_bound is None or result.lower_bound <= result.energy
     if result.exact:
-        assert cost <= truth.least + error + slack and result.proved == 1.0
+        assert cost <= truth.least + rounding + slack and result.proved == 1.0
     if result.proved is not None:
-        assert result.proved * labels.size <= truth.best_agreement(labels, error + slack) + 1e-9
+        assert result.proved * labels.size <= truth.best_agreement(labels, rounding + slack) + 1e-9
     if result.certificate is not None:
         examine_certificate(energy, truth, result, slack)
     if energy.submodular:
