@@ -169,7 +169,7 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """What the whole problem takes in one process: one network, and what its seams take."""
+        """What the whole problem takes in one process, with one network and what its seams take."""
         crossing = self.grid.crossing(self.layout)
         dense = crossing > MOST_CROSSING * self.pairs
         return PROCESS_BYTES + self._bytes(self.shape) + crossing * (DENSE_SEAM_BYTES if dense else SEAM_BYTES)
