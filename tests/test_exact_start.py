@@ -5,6 +5,7 @@ import gc
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import dope
 from dope import Admm, Energy, Exact, InputError, MaxFlow, Partition, Serial, Threads
 from dope.executors.serial import SerialCrew
 from dope.methods import kept
+from exact_oracle import Truth
 
 SHAPE = (30, 36)
 FOUR = [(0, 1), (1, 0)]
@@ -373,3 +375,17 @@ def test_blocks_given_as_a_partition_are_the_same_blocks():
     result = dope.minimize(energy, blocks=partition, start=previous)
     assert held(previous) == 0
     require_same(result, dope.minimize(energy, blocks=partition))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_proved_first_is_proved_of_the_new_unary(seed):
+    """The kept flow is of merged blocks, and of the old unary until it is solved again."""
+    rng = np.random.default_rng(seed)
+    before, energy = (Energy.grid(rng.integers(-5, 6, (1, 6)).astype(float), lam=float(1 + seed % 3)) for _ in range(2))
+    earlier = dope.minimize(before, blocks=3)
+    method = Exact(bracket=True)
+    early = dope.minimize(energy, blocks=3, start=earlier, method=method, watch=lambda step: step.round == 1)
+    truth = Truth.of(energy)
+    assert early.proved * 6 <= truth.best_agreement(early.labels, Fraction(0)) + 1e-9
+    whole = dope.minimize(energy, blocks=3, start=earlier, method=method)
+    assert whole.exact and truth(whole.labels) == truth.least

@@ -5,6 +5,7 @@ import math
 import pickle
 import zipfile
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -803,3 +804,25 @@ def test_a_damaged_file_is_an_error_or_what_it_was(tmp_path):
 def test_certificate_and_verdict_are_at_the_front_door():
     assert {"Certificate", "Verdict", "verify"} <= set(dope.__all__)
     assert callable(dope.verify)
+
+
+def test_unaries_of_any_size_are_confirmed():
+    energy = Energy.graph([1e80, -1.0, 1.0], [[0, 1], [1, 2]], [1.0, 3.0])
+    result = dope.minimize(energy)
+    assert verify(energy, result.labels, result.certificate).exact
+
+
+def test_claims_beyond_float64_are_invalid_and_no_error():
+    energy = Energy.graph([1 / 3], np.zeros((0, 2), int), [])
+    result = dope.minimize(energy)
+    far = replace(result.certificate, scale=2.0**-1000, bounds=np.array([2**60]))
+    assert far.lower_bound > 1e308 and not verify(energy, result.labels, far)
+    tiny = replace(result.certificate, scale=5e-324, rounding_error=0.001, bounds=np.array([1]))
+    assert not verify(energy, result.labels, tiny)
+
+
+def test_energies_beyond_float64_are_infinite():
+    energy = Energy.graph([-1.7e308, -1.7e308], [[0, 1]], [1.0])
+    assert energy([1, 1]) == -math.inf and energy.exactly([1, 1]) == 2 * Fraction(-1.7e308)
+    result = dope.minimize(energy)
+    assert result.labels.all() and result.exact and result.lower_bound == -math.inf

@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from dope.arrays import binary_places
 from dope.energy import Energy
 from dope.errors import InputError
@@ -84,12 +86,14 @@ class Costs:
         of_pairs = energy.pairs.binary_places() if whole else None
         of_unary = None if of_pairs is None else binary_places([energy.unary])
         size = abs(energy.unary)
+        with np.errstate(over="ignore"):  # beyond float64 it is infinite, and still larger than any error
+            total = float(size.sum(dtype=float))
         return cls(
             pairs=energy.pairs,
             sites=energy.unary.size,
             places=None if of_pairs is None or of_unary is None else max(of_pairs, of_unary),
             largest=float(size.max()),
-            total=float(size.sum(dtype=float)),
+            total=total,
         )
 
 

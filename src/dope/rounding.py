@@ -12,7 +12,7 @@ def nearest(number: Fraction) -> float:
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def rounded_down(number: Fraction) -> float:

@@ -227,10 +227,14 @@ class _Block:
     def survey(self) -> tuple[int, int, int]:
         return self._flow.survey(self._k)
 
-    def bracket(self) -> Labels:
-        """Its sites that have one label whatever the others do."""
+    def bracket(self) -> dict[int, Labels]:
+        """For each block of its group, the sites that have one label whatever other groups do."""
         low, high = (self._flow.bracket(self._k, outside=outside) for outside in (False, True))
-        return np.equal(low, high)
+        decided, parts, begin = np.equal(low, high), {}, 0
+        for k in self._flow.members(self._k):
+            end = begin + self._shared.energy.unary[self._shared.partition.blocks[k].where].size
+            parts[k], begin = decided[begin:end], end
+        return parts
 
     def final_labels(self) -> Labels:
         return self._flow.labels(self._k, of_all=True)
@@ -318,10 +322,13 @@ class _Run:
         amount = np.clip(np.rint(earlier.flow * (self.shared.fixed.scale / earlier.scale)), -(2.0**50), 2.0**50)
         self.shared.flow.impose(earlier.first, earlier.second, amount.astype(np.int64), self.labels.size)
 
-    def bracket(self, crew: Crew, blocks: Iterable[int]) -> Labels:
-        """The sites that are decided for good, before any blocks are merged: labels of no later round differ there."""
+    def bracket(self, crew: Crew, groups: Iterable[int]) -> Labels:
+        """The sites that are decided for good, whatever groups merge later: labels of no later round differ there."""
+        if self.shared.priced is not None:  # what is new of the unary has not come to the kept flow yet
+            self.solve(crew, groups)
         decided = np.zeros(self.labels.shape, dtype=np.bool_)
-        self._put(decided, self._ask(crew, _Block.bracket, blocks))
+        for parts in self._ask(crew, _Block.bracket, groups).values():
+            self._put(decided, parts)
         return decided
 
     def solve(self, crew: Crew, groups: Iterable[int], task: _Task = _Block.solve) -> None:

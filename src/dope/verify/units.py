@@ -18,7 +18,7 @@ MOST_UNITS = 2**53
 # What the costs of a site may add up to: while excess is pushed it reaches a few times that, which int64 still holds.
 MOST_AT_A_SITE = 2**59
 # A unary beyond its pairs' reach may be far larger, if it is a number at all: one of 1e30 says "certainly".
-MOST_UNARY = 2**200
+MOST_UNARY = 2**1000
 
 
 class FaultError(Exception):
