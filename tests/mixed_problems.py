@@ -16,11 +16,12 @@ SHAPES = [(1,), (7,), (1, 2), (2, 4), (3, 3), (2, 2, 2), (1, 5), (9,), (2, 5)]
 
 @dataclass(frozen=True)
 class Case:
-    """An energy, how it is minimized, and the round after which somebody stops it."""
+    """An energy, how it is minimized, the round after which somebody stops it, and what was minimized before it."""
 
     energy: dope.Energy
     settings: dict[str, Any]
     rounds: int | None
+    before: dope.Energy | None
 
     def run(self):
         seen = []
@@ -29,7 +30,10 @@ class Case:
             seen.append(step)
             return self.rounds is not None and len(seen) >= self.rounds
 
-        return dope.minimize(self.energy, executor=dope.Serial(), watch=watch, **self.settings)
+        settings = {**self.settings, "executor": dope.Serial()}
+        if self.before is not None:
+            settings["start"] = dope.minimize(self.before, **settings)
+        return dope.minimize(self.energy, watch=watch, **settings)
 
 
 def costs(rng, number, *, least=-1.0):
@@ -141,4 +145,8 @@ def random_case(seed):
         settings["method"] = dope.Exact()  # it may be a graph
     if not by_flows:
         settings["overlap"] = [None, 0.3, 0.6, 1][rng.integers(4)] if settings["blocks"] > 1 else None
-    return Case(energy, settings, [None, None, 1, 2, 3][rng.integers(5)])
+    rounds = [None, None, 1, 2, 3][rng.integers(5)]
+    before = None
+    if rng.random() < 0.25 and not isinstance(settings["method"], Bracketing):
+        before = replace(energy, unary=rng.permuted(energy.unary, axis=-1))
+    return Case(energy, settings, rounds, before)

@@ -367,7 +367,9 @@ class _Run:
         flow = self.shared.flow
         if push:
             if self._best[0] is None or self.bound >= self._best[0]:  # which the pushes may lower
-                self._best = self.bound, self._proof(flow.pushed())
+                # A kept flow also went over seams that were merged or discharged then.
+                fresh = self.shared.priced is None
+                self._best = self.bound, self._proof(flow.pushed() if fresh else self._all_flows(crew))
             flow.push()
             return flow.changed()
         if merge:
