@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "capacities.h"
 #include "flow.h"
 #include "flow_oracle.h"
 
