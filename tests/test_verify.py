@@ -815,6 +815,7 @@ def test_unaries_of_any_size_are_confirmed():
 def test_claims_beyond_float64_are_invalid_and_no_error():
     energy = Energy.graph([1 / 3], np.zeros((0, 2), int), [])
     result = dope.minimize(energy)
+    assert result.certificate is not None
     far = replace(result.certificate, scale=2.0**-1000, bounds=np.array([2**60]))
     assert far.lower_bound > 1e308 and not verify(energy, result.labels, far)
     tiny = replace(result.certificate, scale=5e-324, rounding_error=0.001, bounds=np.array([1]))
