@@ -33,11 +33,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dope.arrays import Box
 from dope.pairs import half_offsets, mean_contrast_beta
 
 Ints = npt.NDArray[np.integer[Any]]
 Labels = npt.NDArray[np.bool_]
-Box = tuple[slice, ...]
 
 SCAN = Path("mri") / "brain_200x200x100.npz"
 # A small variant is for seeing that everything works, not for timing.

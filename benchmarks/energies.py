@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     import dope
+    from dope.arrays import Box
 
 Labels = npt.NDArray[np.bool_]
-Box = tuple[slice, ...]
 
 # Sites at a time: temporaries then stay in the second-level cache.
 _STRIP_SITES = 1 << 15

@@ -22,9 +22,10 @@ from pathlib import Path
 import cases
 import numpy as np
 import numpy.typing as npt
-from energies import Box, Model
+from energies import Model
 
 from dope import samples
+from dope.arrays import Box
 from dope.io import read_image, read_scribbles
 from dope.models import color_unary, kernel_lam, seed_unary
 

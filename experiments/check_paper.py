@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dope
+from dope.arrays import Box
 from dope.paper.study import plane, volume
 
 Reals = NDArray[np.float64]
 Labels = NDArray[np.bool_]
-Box = tuple[slice, ...]
 
 
 def main() -> None:

@@ -21,7 +21,9 @@ FOREGROUND, BACKGROUND = 1, 2
 """How strokes are marked in an array of seeds; 0 where there is none."""
 Sites = npt.NDArray[np.int64]
 """Flat indices of sites."""
-Index = tuple[slice, ...] | Sites
+Box = tuple[slice, ...]
+"""A part of a grid: a slice per axis."""
+Index = Box | Sites
 """A place in an array: slices on a grid, an index array on a graph. NumPy reads both alike."""
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Index, Labels, Sites
-from dope.pairs import Box, GraphPairs, GridPairs
+from dope.arrays import Box, Index, Labels, Sites
+from dope.pairs import GraphPairs, GridPairs
 from dope.partition import Partition
 
 Values = npt.NDArray[np.float64]

@@ -16,10 +16,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Reals, as_array, as_numbers, as_reals, check_finite, known_shape
+from dope.arrays import Box, Reals, as_array, as_numbers, as_reals, check_finite, known_shape
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
-from dope.pairs import Box, GridPairs, Kernel, offset_lengths
+from dope.pairs import GridPairs, Kernel, offset_lengths
 
 # Pixels of these types have whole squares far below 2^53, which add up exactly in any unit.
 SMALL_INTEGERS = ("|u1", "|i1", "<u2", "<i2", ">u2", ">i2")

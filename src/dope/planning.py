@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.api import MOST_CROSSING, automatic_blocks, automatic_flow_solver, minimize
+from dope.arrays import Box
 from dope.bounded import read_regular
 from dope.durable import write_text
 from dope.energy import Energy
@@ -43,7 +44,7 @@ from dope.methods.box_size import block_bytes, fitting_cuts
 from dope.methods.known import CELLS_AT_HAND, Known, packed, unpacked
 from dope.models import kernel_lam
 from dope.models.smoothing import SMOOTHING
-from dope.pairs import Box, GridPairs, Kernel, half_offsets
+from dope.pairs import GridPairs, Kernel, half_offsets
 from dope.partition import MOST_BLOCKS, Partition, layout_of
 from dope.protocols import Crew, Executor, LazyProblem, Recipe
 

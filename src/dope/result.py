@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import report
-from dope.arrays import Labels
+from dope.arrays import Box, Labels
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.lazy import LazyEnergy
@@ -55,7 +55,7 @@ class Result:
     proved: float | None = None
     certificate: Certificate | None = field(default=None, repr=False)
     problem: Energy | LazyEnergy | None = field(default=None, repr=False)
-    where: tuple[slice, ...] | None = None
+    where: Box | None = None
     _kept: object | None = field(default=None, repr=False)
     _ones: int | None = field(default=None, repr=False)
 

@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Labels, Sites, binary_places, digest
+from dope.arrays import Box, Labels, Sites, binary_places, digest
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
 from dope.lazy import LazyEnergy
 from dope.methods.known import LABEL, OPEN, Codes, moved, packed, unpacked
-from dope.pairs import Box, native_features
+from dope.pairs import native_features
 from dope.sums import exact_sum
 
 # A price beyond this decides its site alone, and the sum of its pairs beside it is an int64 still.

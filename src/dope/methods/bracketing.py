@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from dope import _core
-from dope.arrays import Sites
+from dope.arrays import Box, Sites
 from dope.errors import DopeError, InputError
 from dope.fixed_point import Costs, FixedPoint
 from dope.lazy import SMALL_INTEGERS, Facts, LazyEnergy
@@ -49,7 +49,6 @@ from dope.methods.bracket_block import (
 )
 from dope.methods.checkpoint import Checkpoint, read_manifest, require_new
 from dope.methods.known import LABEL, OPEN, Codes, Known, packed, unpacked
-from dope.pairs import Box
 from dope.partition import Partition
 from dope.protocols import Executor, FlowSolver, LazyProblem, Leave, Problem, Step, Tasks
 from dope.rounding import nearest, rounded_down

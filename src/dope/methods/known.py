@@ -17,9 +17,8 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels
+from dope.arrays import Box, Labels
 from dope.errors import DopeError
-from dope.pairs import Box
 
 Codes = npt.NDArray[np.uint8]
 

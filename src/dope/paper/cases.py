@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dope import samples
-from dope.arrays import Reals
+from dope.arrays import Box, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.io import load, read_image, read_scribbles
@@ -183,7 +183,7 @@ def _scan(name: str) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     return np.rint(255 * t1 / t1.max()).astype(np.uint8), np.rint(255 * wm / wm.max()) / 255.0
 
 
-def _around(inside: NDArray[np.bool_], most: int) -> tuple[slice, ...]:
+def _around(inside: NDArray[np.bool_], most: int) -> Box:
     """A box of about so many voxels, with the proportions of the whole, around the middle of an object."""
     share = min(1.0, (most / inside.size) ** (1 / 3))
     sides = [max(1, round(n * share)) for n in inside.shape]

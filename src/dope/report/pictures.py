@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import BACKGROUND, FOREGROUND
+from dope.arrays import BACKGROUND, FOREGROUND, Box
 from dope.errors import InputError
 from dope.report.canvas import Canvas, Color, Picture, edges, paint, stroke, thickened
 from dope.report.scene import Scene, View, through_object
@@ -152,7 +152,7 @@ def difference(
 
 def block_map(
     shape: Sequence[int],
-    blocks: Sequence[tuple[slice, ...]],
+    blocks: Sequence[Box],
     *,
     image: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -205,9 +205,7 @@ def drawn_object(
     return scene.joined(canvases)
 
 
-def drawn_blocks(
-    scene: Scene, blocks: Sequence[tuple[slice, ...]], *, image: Sites | None, labels: Sites | None
-) -> Picture:
+def drawn_blocks(scene: Scene, blocks: Sequence[Box], *, image: Sites | None, labels: Sites | None) -> Picture:
     """How the sites are cut up, as `block_map` shows it."""
     canvases = [np.repeat(80 + 0.6 * canvas.mean(axis=2, keepdims=True), 3, axis=2) for canvas in scene.shown(image)]
     for canvas, view in zip(canvases, scene.views, strict=True):
@@ -242,7 +240,7 @@ def _mark_strokes(canvas: Canvas, view: View, seeds: Sites | None) -> None:
         paint(canvas, np.minimum(share * strength, 0.85), color)
 
 
-def _mark_blocks(canvas: Canvas, view: View, blocks: Sequence[tuple[slice, ...]]) -> None:
+def _mark_blocks(canvas: Canvas, view: View, blocks: Sequence[Box]) -> None:
     held = np.zeros(canvas.shape[:2], dtype=np.int32)
     borders = np.zeros(canvas.shape[:2], dtype=np.bool_)
     thick = stroke(canvas)
@@ -259,7 +257,7 @@ def _mark_blocks(canvas: Canvas, view: View, blocks: Sequence[tuple[slice, ...]]
     paint(canvas, borders * 0.75, _EDGE)
 
 
-def _tints(blocks: Sequence[tuple[slice, ...]], axes: tuple[int, int]) -> list[Color]:
+def _tints(blocks: Sequence[Box], axes: tuple[int, int]) -> list[Color]:
     """A tint per block, different from the four beside it: rows and columns take turns."""
     ranks = []
     for axis in axes:

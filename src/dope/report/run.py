@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dope.arrays import Labels
+from dope.arrays import Box, Labels
 from dope.errors import InputError
 from dope.protocols import Step, Tasks
 from dope.report.scene import checked_spacing
@@ -51,7 +51,7 @@ class Run:
     labels: Labels
     seeds: NDArray[Any] | None = None
     mask: NDArray[Any] | None = None
-    blocks: Sequence[tuple[slice, ...]] = ()
+    blocks: Sequence[Box] = ()
     trace: Sequence[Step] = ()
     summary: Mapping[str, object] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dope.arrays import Box
 from dope.errors import InputError
 from dope.report.canvas import GAP, Picture, checked_longest, picture, shrunk
 from dope.report.scene import checked_spacing
@@ -88,7 +89,7 @@ def surface(labels: ArrayLike, *, spacing: Sequence[float] | None = None, longes
     return _shaded(rays, field)
 
 
-def _bounding_box(found: NDArray[Any]) -> tuple[slice, ...] | None:
+def _bounding_box(found: NDArray[Any]) -> Box | None:
     """The smallest box that holds the object, in one pass."""
     first = np.zeros(found.shape[0], dtype=np.bool_)
     rest = np.zeros(found.shape[1:], dtype=np.bool_)

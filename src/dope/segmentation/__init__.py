@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.api import minimize
-from dope.arrays import Labels
+from dope.arrays import Box, Labels
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.memory import available_bytes, budget_of
@@ -28,7 +28,7 @@ from dope.partition import Partition
 from dope.protocols import BlockSolver, Executor, Method, Step
 from dope.result import Result
 from dope.segmentation.budget import segmentation_bytes
-from dope.segmentation.cut import Box, Cut, Pixels
+from dope.segmentation.cut import Cut, Pixels
 from dope.segmentation.known import Known
 from dope.segmentation.lazy import segmented_lazily
 from dope.segmentation.stated import Stated, Statement, checked_lam

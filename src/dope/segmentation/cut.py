@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, as_array, as_labels, as_numbers, known_shape
+from dope.arrays import Box, Labels, as_array, as_labels, as_numbers, known_shape
 from dope.errors import InputError
-
-Box = tuple[slice, ...]
 
 
 @dataclass(frozen=True, eq=False)

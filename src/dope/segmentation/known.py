@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Reals, as_array, as_reals, known_shape
+from dope.arrays import Box, Labels, Reals, as_array, as_reals, known_shape
 from dope.errors import InputError
 from dope.models import probability_unary, seeds_from_lasso, seeds_from_rectangle
 from dope.models.seeds import checked_seeds
-from dope.segmentation.cut import Box
 
 Seeds = npt.NDArray[np.int8]
 

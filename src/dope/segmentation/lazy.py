@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.api import automatic_flow_solver, checked_target, lazy_partition, minimize
-from dope.arrays import FOREGROUND, Reals, digest
+from dope.arrays import FOREGROUND, Box, Reals, digest
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.lazy import LazyEnergy, Prices, Readable, Stored
@@ -20,7 +20,7 @@ from dope.methods.bracketing import looked_at
 from dope.methods.checkpoint import require_new
 from dope.models import kernel_lam, probability_unary, seed_unary
 from dope.models.smoothing import SMOOTHING
-from dope.pairs import Box, Kernel
+from dope.pairs import Kernel
 from dope.result import Result
 from dope.segmentation.budget import require_strokes
 from dope.segmentation.cut import Pixels

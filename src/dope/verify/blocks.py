@@ -9,13 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from dope.arrays import Sites
+from dope.arrays import Box, Sites
 from dope.certificate import Certificate
 from dope.errors import InputError
 from dope.pairs import GraphPairs, GridPairs, Pairs
 from dope.verify.units import FaultError, Reals
-
-Box = tuple[slice, ...]
 
 # Sites whose pairs are looked at together where blocks do not matter.
 STRIP_SITES = 1 << 18

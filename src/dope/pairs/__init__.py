@@ -1,0 +1,28 @@
+"""Who is whose neighbour, and what it costs to differ: kernels, the pairs of a grid, the pairs of a graph."""
+
+from dope.arrays import Box
+from dope.pairs.boxes import ends, strips
+from dope.pairs.contrast import mean_contrast_beta, native_features
+from dope.pairs.graph import GraphPairs, graph_pairs, sorted_graph
+from dope.pairs.grid import GridPairs
+from dope.pairs.kernels import MOST_AXES, MOST_HALF_OFFSETS, Kernel, half_offsets, offset_lengths
+
+Pairs = GridPairs | GraphPairs
+
+__all__ = [
+    "MOST_AXES",
+    "MOST_HALF_OFFSETS",
+    "Box",
+    "GraphPairs",
+    "GridPairs",
+    "Kernel",
+    "Pairs",
+    "ends",
+    "graph_pairs",
+    "half_offsets",
+    "mean_contrast_beta",
+    "native_features",
+    "offset_lengths",
+    "sorted_graph",
+    "strips",
+]

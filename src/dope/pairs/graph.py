@@ -1,0 +1,175 @@
+"""The pairs of a graph: an edge list."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import Labels, Sites, as_array, as_reals, binary_places, check_finite
+from dope.errors import InputError
+from dope.pairs.grid import GridPairs
+from dope.pairs.kernels import MOST_AXES
+from dope.sums import exact_sum
+
+# A graph with more kinds of neighbors than this is no grid: every kind costs a number per site.
+MOST_OFFSETS = 512
+
+
+@dataclass(frozen=True, eq=False)
+class GraphPairs:
+    """The pairs of a graph: each unordered pair once, first end below the second, sorted."""
+
+    sites: int
+    first: Sites
+    second: Sites
+    weights: npt.NDArray[np.float64]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.sites,)
+
+    @property
+    def number(self) -> int:
+        return len(self.weights)
+
+    @cached_property
+    def strength(self) -> float:
+        ends_of_pairs = np.concatenate([self.first, self.second])
+        sums = np.bincount(ends_of_pairs, np.tile(np.abs(self.weights), 2), minlength=self.sites)
+        return float(sums.max(initial=0.0))
+
+    @property
+    def largest(self) -> float:
+        return float(np.abs(self.weights).max(initial=0.0))
+
+    @cached_property
+    def degree(self) -> int:
+        return int(np.bincount(np.concatenate([self.first, self.second]), minlength=1).max())
+
+    @property
+    def lowest(self) -> float:
+        return float(self.weights.min(initial=0.0))
+
+    def binary_places(self) -> int | None:
+        return binary_places([self.weights])
+
+    def crop(self, where: Sites) -> GraphPairs:
+        """The pairs with both ends among the sites `where`, renumbered in that order."""
+        place = np.full(self.sites, -1, dtype=np.int64)
+        place[where] = np.arange(len(where))
+        first, second = place[self.first], place[self.second]
+        inside = (first >= 0) & (second >= 0)
+        return sorted_graph(len(where), first[inside], second[inside], self.weights[inside])
+
+    def around(self, where: Sites) -> Sites:
+        """The sites and every neighbour of them, sorted."""
+        inside = np.zeros(self.sites, dtype=np.bool_)
+        inside[where] = True
+        return np.union1d(where, np.concatenate([self.second[inside[self.first]], self.first[inside[self.second]]]))
+
+    @property
+    def attractive(self) -> GraphPairs:
+        return self._part(self.weights > 0.0, 1.0)
+
+    @property
+    def repulsive(self) -> GraphPairs:
+        return self._part(self.weights < 0.0, -1.0)
+
+    def _part(self, kept: npt.NDArray[np.bool_], sign: float) -> GraphPairs:
+        return GraphPairs(self.sites, self.first[kept], self.second[kept], sign * self.weights[kept])
+
+    def divided(self, counts: npt.NDArray[np.float64]) -> GraphPairs:
+        return replace(self, weights=self.weights / (counts[self.first] * counts[self.second]))
+
+    def roughness(self, y: npt.NDArray[Any], within: Sites | None = None) -> float:
+        """The sum of w (y_p - y_q)^2 over the pairs whose first end is among the sites `within` (default: all)."""
+        change = y[self.first].astype(np.float64) - y[self.second]
+        return float((self.weights * change * change)[self._from(within)].sum())
+
+    def exact_roughness(self, labels: Labels, within: Sites | None = None) -> Fraction:
+        """The same of labels, from which nothing is lost."""
+        return exact_sum(self.weights[self._from(within) & (labels[self.first] != labels[self.second])])
+
+    def total(self, within: Sites | None = None) -> Fraction:
+        return exact_sum(self.weights[self._from(within)])
+
+    def _from(self, within: Sites | None) -> Labels:
+        """The pairs whose first end is among these sites."""
+        owned = np.full(self.sites, within is None)
+        if within is not None:
+            owned[within] = True
+        return owned[self.first]
+
+    def edges(self) -> tuple[Sites, Sites, npt.NDArray[np.float64]]:
+        return self.first, self.second, self.weights
+
+    def on_grid(self, shape: tuple[int, ...]) -> GridPairs:
+        """The same pairs, their sites counted row by row through a grid of this shape."""
+        if math.prod(shape) != self.sites:
+            raise InputError(f"shape is {shape}, {math.prod(shape)} sites; expected one of {self.sites}, the graph's.")
+        if len(shape) > MOST_AXES:
+            raise InputError(f"shape has {len(shape)} axes; expected at most {MOST_AXES}. Leave out those of one site.")
+        tails = np.stack(np.unravel_index(self.first, shape), axis=1)
+        steps = np.stack(np.unravel_index(self.second, shape), axis=1) - tails
+        offsets, which = np.unique(steps.astype(np.int64), axis=0, return_inverse=True)
+        if len(offsets) > MOST_OFFSETS:
+            raise InputError(
+                f"the graph's pairs have {len(offsets)} different offsets on a grid of shape {shape}; expected at most "
+                f"{MOST_OFFSETS}. Are the sites in row-major order of another shape? If not, leave it a graph."
+            )
+        fields = [np.zeros(shape) for _ in offsets]
+        for m, field in enumerate(fields):
+            mine = which.ravel() == m
+            field.flat[self.first[mine]] = self.weights[mine]
+        bounds = np.array([[min(0.0, f.min()), max(0.0, f.max())] for f in fields]).reshape(-1, 2)
+        return GridPairs(shape, offsets.reshape(-1, len(shape)), np.ones(len(offsets)), bounds, fields=tuple(fields))
+
+    @cached_property
+    def rows(self) -> tuple[Sites, Sites]:
+        """Neighbours by rows: those of site i are `neighbors[start[i]:start[i + 1]]`."""
+        tail = np.concatenate([self.first, self.second])
+        head = np.concatenate([self.second, self.first])
+        order = np.lexsort((head, tail))
+        start = np.zeros(self.sites + 1, dtype=np.int64)
+        np.cumsum(np.bincount(tail, minlength=self.sites), out=start[1:])
+        return start, head[order]
+
+
+def sorted_graph(sites: int, first: Sites, second: Sites, weights: npt.NDArray[np.float64]) -> GraphPairs:
+    """The normal form of an edge list: ends in order, pairs sorted, parallel pairs added up."""
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    key, place = np.unique(low * sites + high, return_inverse=True)
+    merged = np.bincount(place.ravel(), weights, minlength=len(key))
+    return GraphPairs(sites, key // max(sites, 1), key % max(sites, 1), merged.astype(np.float64))
+
+
+def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> GraphPairs:
+    """Check an edge list at the door and bring it into its normal form; parallel edges add up."""
+    found = as_array("edges", edges)
+    if found.size == 0:
+        found = np.zeros((0, 2), dtype=np.int64)
+    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
+        raise InputError(
+            f"edges have shape {found.shape} and dtype {found.dtype}; expected integers of shape (number, 2)."
+        )
+    values = as_reals("weights", weights).astype(np.float64)
+    if values.ndim == 0:
+        values = np.full(len(found), float(values))
+    if values.shape != (len(found),):
+        raise InputError(f"weights have shape {values.shape}; expected one per edge, ({len(found)},).")
+    check_finite("weights", values)
+    if len(found) and (found.min() < 0 or found.max() >= sites):
+        bad = int(np.argmax(((found < 0) | (found >= sites)).any(axis=1)))
+        raise InputError(f"edge {bad} is {found[bad].tolist()}; expected sites from 0 to {sites - 1}.")
+    pairs = found.astype(np.int64)
+    loops = pairs[:, 0] == pairs[:, 1]
+    if loops.any():
+        bad = int(np.argmax(loops))
+        raise InputError(f"edge {bad} joins site {pairs[bad, 0]} with itself; leave such edges out.")
+    return sorted_graph(sites, pairs[:, 0], pairs[:, 1], values)
