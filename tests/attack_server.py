@@ -24,7 +24,7 @@ import typer
 IMPORTS = (
     "dope.cli",
     "dope.verify",
-    "dope.io.zarr_source",
+    "dope.io.images.zarr_source",
     "zarr",
     "numcodecs.blosc",
     "numcodecs.zstd",

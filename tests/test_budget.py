@@ -438,7 +438,7 @@ def test_chunks_that_are_read_do():
 def test_a_small_memory_and_chunks_of_our_own_go_together(tmp_path, monkeypatch):
     zarr = pytest.importorskip("zarr")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dope.io.zarr_draft._CHUNK_BYTES", 1 << 24)  # as large as the whole
+    monkeypatch.setattr("dope.io.images.zarr_draft._CHUNK_BYTES", 1 << 24)  # as large as the whole
     rng = np.random.default_rng(0)
     probability = np.repeat(np.repeat(rng.random((15, 15)), 100, axis=0), 100, axis=1).astype(np.float32)
     np.save("probability.npy", probability)

@@ -16,7 +16,7 @@ from PIL import Image, PngImagePlugin
 from dope.bounded import open_regular, read_regular
 from dope.errors import InputError
 from dope.io import describe, load, read_energy, read_scribbles
-from dope.io.images import read_image
+from dope.io.images.pictures import read_image
 from dope.io.inflate import Length, inflate
 from hostile.pictures import IDAT, IEND, chunk, ihdr, jpeg, many_scans, png
 from hostile.tiffs import zstd_rle
@@ -121,7 +121,7 @@ def test_a_jpeg_of_many_scans_is_refused(tmp_path):
 
 @pytest.mark.parametrize("spaces", [" ", "\n", "\t"])
 def test_numbers_of_a_network_may_stand_in_one_long_line(tmp_path, monkeypatch, spaces):
-    monkeypatch.setattr("dope.io.uai._PIECE", 7)
+    monkeypatch.setattr("dope.io.energies.uai._PIECE", 7)
     words = "MARKOV 3 2 2 2 2 2 0 1 2 1 2 4 1 2.5 2.25 1 4 1.125 2 2 1".split()  # noqa: SIM905
     (tmp_path / "a.uai").write_text(words[0] + "\n" + spaces.join(words[1:]))
     assert read_energy(tmp_path / "a.uai").unary.shape == (3,)

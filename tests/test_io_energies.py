@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 import dope
 from dope import Energy, InputError
-from dope.io import ENERGY_FORMATS, energy_text, read_energy, read_instance
+from dope.io import ENERGY_FORMATS, read_energy, read_instance
 from problems import rng_of
 from test_energies import agrees, labellings
 
@@ -326,7 +326,7 @@ def test_lines_may_end_as_they_like(file):
 
 
 def test_a_file_too_large_for_the_memory_is_refused_before_it_is_read(file, monkeypatch):
-    monkeypatch.setattr(energy_text, "_BYTES_PER_BYTE", 1 << 60)
+    monkeypatch.setattr("dope.io.energies.text._BYTES_PER_BYTE", 1 << 60)
     with pytest.raises(InputError, match="of memory"):
         read_energy(file(GSET))
 

@@ -9,8 +9,8 @@ import pytest
 
 from dope.errors import InputError
 from dope.io import Image, describe, load, same_space, save_labels
+from dope.io.images.nifti import NiftiHeader
 from dope.io.lazy import Lazy
-from dope.io.nifti import NiftiHeader
 
 nibabel = pytest.importorskip("nibabel")
 

@@ -173,7 +173,7 @@ def test_labels_keep_the_unit(tmp_path):
 
 
 def test_large_labels_become_a_large_tiff(tmp_path, monkeypatch):
-    monkeypatch.setattr("dope.io.tiff._MOST_CLASSIC_BYTES", 10)
+    monkeypatch.setattr("dope.io.images.tiff._MOST_CLASSIC_BYTES", 10)
     save_labels(tmp_path / "a.tif", LABELS, like=Image(CUBE, False, (1.0, 2.0, 3.0), tmp_path))
     assert "BigTIFF" in describe(tmp_path / "a.tif").format
     assert np.array_equal(load(tmp_path / "a.tif").pixels, LABELS)

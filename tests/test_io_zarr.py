@@ -10,7 +10,7 @@ import pytest
 
 from dope.errors import InputError
 from dope.io import Image, check_writable, describe, load, same_space, save_labels
-from dope.io.ome_zarr import OmeHeader
+from dope.io.images.ome_zarr import OmeHeader
 
 zarr = pytest.importorskip("zarr")
 
@@ -250,7 +250,8 @@ def test_other_entries_of_the_labels_stay(tmp_path):
 @FORMATS
 @pytest.mark.parametrize("first", [True, False], ids=["first label", "second label"])
 @pytest.mark.parametrize(
-    "writer", ["zarr.Array.__setitem__", "dope.io.ome_zarr_labels._write_group", "dope.io.ome_zarr_labels.create"]
+    "writer",
+    ["zarr.Array.__setitem__", "dope.io.images.ome_zarr_labels._write_group", "dope.io.images.ome_zarr_labels.create"],
 )
 def test_half_a_label_is_never_seen(tmp_path, zarr_format, first, writer, monkeypatch):
     store = tmp_path / "a.ome.zarr"
@@ -287,7 +288,7 @@ def test_a_label_is_listed_only_when_it_is_there(tmp_path, monkeypatch):
         assert np.array_equal(np.asarray(load(group.folder / name).pixels), LABELS)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dope.io.ome_zarr_labels._list", stop)
+    monkeypatch.setattr("dope.io.images.ome_zarr_labels._list", stop)
     with pytest.raises(KeyboardInterrupt):
         save_labels(store / "labels" / "new", LABELS)
     assert json.loads((store / "labels" / "zarr.json").read_text())["attributes"]["ome"]["labels"] == ["old"]

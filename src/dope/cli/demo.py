@@ -21,9 +21,9 @@ from dope.durable import replacing
 from dope.errors import InputError, MissingExtraError
 from dope.executors import Threads
 from dope.io import read_image, read_scribbles, write_image
-from dope.io.images import Picture
+from dope.io.images.pictures import Picture
+from dope.io.images.scribbles import Seeds
 from dope.io.places import Place, check_apart
-from dope.io.scribbles import Seeds
 from dope.memory import peak_bytes
 from dope.models import kernel_lam
 from dope.partition import Partition

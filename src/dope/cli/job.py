@@ -17,7 +17,7 @@ from dope.cli.methods import METHODS, MODELS, MethodName, ModelName
 from dope.errors import InputError
 from dope.executors import Dask, Threads
 from dope.io import Image, load, read_scribbles, same_space, stored
-from dope.io.scribbles import Seeds
+from dope.io.images.scribbles import Seeds
 from dope.methods import Exact
 from dope.protocols import Executor, Method
 

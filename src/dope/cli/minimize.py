@@ -22,7 +22,7 @@ from dope.cli.tables import print_rows
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io import ENERGY_FORMATS, Instance, check_writable, read_instance, save_labels, write_text
-from dope.io.formats import input_place, labels_place
+from dope.io.images.formats import input_place, labels_place
 from dope.io.places import Place, check_apart
 from dope.result import Result
 

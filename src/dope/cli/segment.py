@@ -37,7 +37,7 @@ from dope.io import (
     write_image,
     write_text,
 )
-from dope.io.formats import input_place, labels_place
+from dope.io.images.formats import input_place, labels_place
 from dope.io.places import Place, check_apart
 from dope.lazy import LazyEnergy
 from dope.memory import as_text, available_bytes, budget_of, peak_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from numpy.typing import NDArray
 from dope.bounded import open_regular
 from dope.durable import reason
 from dope.errors import DopeError, InputError
+
+Name = str | os.PathLike[str]
+"""What a file is called."""
 
 # Bytes that are unpacked in one go: enough for speed, little beside any volume.
 _PIECE = 1 << 20

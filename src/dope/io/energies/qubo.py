@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dope.energy import Energy
-from dope.io.energy_text import opened
-from dope.io.instance import Instance, Objective
+from dope.io.energies.instance import Instance, Objective
+from dope.io.energies.text import opened
 from dope.quadratic import Entries, bit_terms
 
 MAXIMIZED = Objective("value", "maximum value", -1.0)

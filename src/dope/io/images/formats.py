@@ -23,13 +23,13 @@ from dope.bounded import check_path
 from dope.durable import check_target
 from dope.errors import InputError
 from dope.extras import require_extra
-from dope.io import images, nifti, npy, npz, ome_zarr, ome_zarr_labels, tiff, zarr_nodes
+from dope.io import npy, npz
 from dope.io.content import Description, Image, NewLabels, Shape
+from dope.io.files import Name
+from dope.io.images import nifti, ome_zarr, ome_zarr_labels, pictures, tiff, zarr_nodes
 from dope.io.label_target import Draft, LabelTarget, Save, converting
 from dope.io.lazy import Lazy
 from dope.io.places import Place, contains
-
-Name = str | os.PathLike[str]
 
 
 class Load(Protocol):
@@ -59,7 +59,7 @@ class Format:
     draft: Callable[[NewLabels], AbstractContextManager[Draft]] | None = None
 
 
-_JPEG = Format("JPEG", images.load, images.describe, None)
+_JPEG = Format("JPEG", pictures.load, pictures.describe, None)
 _TIFF = Format("TIFF", tiff.load, tiff.describe, tiff.save, "tiff", check_shape=tiff.check_shape, unpack=tiff.unpack)
 _NIFTI = Format(
     "NIfTI",
@@ -73,7 +73,7 @@ _NIFTI = Format(
 )
 
 FORMATS: dict[str, Format] = {
-    ".png": Format("PNG", images.load, images.describe, images.save, check_shape=images.check_shape),
+    ".png": Format("PNG", pictures.load, pictures.describe, pictures.save, check_shape=pictures.check_shape),
     ".jpg": _JPEG,
     ".jpeg": _JPEG,
     ".tif": _TIFF,

@@ -18,7 +18,7 @@ from dope.durable import replacing
 from dope.errors import InputError
 from dope.io import content
 from dope.io.files import open_file
-from dope.io.picture_headers import count_scans, jpeg_frame, png_chunks
+from dope.io.images.picture_headers import count_scans, jpeg_frame, png_chunks
 from dope.memory import require_bytes
 
 Picture = NDArray[np.uint8] | NDArray[np.uint16]

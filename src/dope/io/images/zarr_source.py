@@ -25,9 +25,9 @@ from dope.bounded import open_regular
 from dope.errors import DopeError, InputError
 from dope.io.content import Shape
 from dope.io.files import in_one_line, reading, unseen
+from dope.io.images.zarr_nodes import METADATA, ArrayLayout, Node, array_layout, find_node, store_of
 from dope.io.lazy import Parts, Piece, box_text, pieces
 from dope.io.spans import OpenFile
-from dope.io.zarr_nodes import METADATA, ArrayLayout, Node, array_layout, find_node, store_of
 
 # Bytes that chunks which are decoded at the same time may take together; one alone may take more.
 _AT_ONCE = 1 << 26

@@ -18,8 +18,8 @@ from dope.durable import writing
 from dope.io.content import Shape
 from dope.io.file_array import alone, unwritten
 from dope.io.files import reading
+from dope.io.images.zarr_source import holds_chunks
 from dope.io.lazy import Parts
-from dope.io.zarr_source import holds_chunks
 
 # Bytes of a chunk, in any number of dimensions: 128 x 128 x 128 of uint8, which unpacks in some milliseconds.
 _CHUNK_BYTES = 1 << 21

@@ -17,9 +17,9 @@ from dope.arrays import Labels
 from dope.durable import check_folder, hidden_folder, replacing, replacing_folder, take_place
 from dope.errors import InputError
 from dope.io.content import NewLabels, Shape
-from dope.io.ome_zarr import VERSIONS, OmeHeader, level_node, read_header
-from dope.io.zarr_draft import ZarrDraft, create
-from dope.io.zarr_nodes import Node, array_layout, check_inside, find_node, read_json, read_node, store_of
+from dope.io.images.ome_zarr import VERSIONS, OmeHeader, level_node, read_header
+from dope.io.images.zarr_draft import ZarrDraft, create
+from dope.io.images.zarr_nodes import Node, array_layout, check_inside, find_node, read_json, read_node, store_of
 
 _LABELS = "labels"
 _FOREGROUND_COLOR = [255, 0, 0, 255]

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from dope.energy import Energy
-from dope.io.energy_text import opened
-from dope.io.instance import Instance, Objective
+from dope.io.energies.instance import Instance, Objective
+from dope.io.energies.text import opened
 
 OBJECTIVE = Objective("cut", "maximum cut", -1.0)
 

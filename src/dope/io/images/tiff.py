@@ -35,10 +35,10 @@ from dope.io.content import (
 )
 from dope.io.file_array import FileArray, Stamp
 from dope.io.files import open_file, reading
+from dope.io.images.picture_headers import jpeg_frame
+from dope.io.images.tiff_ome import check_ome
+from dope.io.images.tiff_pages import count_pages
 from dope.io.lazy import Lazy
-from dope.io.picture_headers import jpeg_frame
-from dope.io.tiff_ome import check_ome
-from dope.io.tiff_pages import count_pages
 from dope.memory import require_bytes
 
 # tifffile's letters: depth, and pages of which it knows no more than their number.

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.io import dimacs, energy_arrays, gset, qubo, uai
-from dope.io.energy_text import COMMENT
-from dope.io.files import open_file
-from dope.io.formats import Name
-from dope.io.instance import Instance
+from dope.io.energies import arrays, dimacs, gset, qubo, uai
+from dope.io.energies.instance import Instance
+from dope.io.energies.text import COMMENT
+from dope.io.files import Name, open_file
 
 # Enough for the comments at the head of any file seen so far.
 _HEAD = 1 << 16
@@ -39,8 +38,8 @@ ENERGY_FORMATS: dict[str, EnergyFormat] = {
     "qubo-min": EnergyFormat("QUBO, minimized", qubo.read_minimized),
     "uai": EnergyFormat("UAI Markov network", uai.read, begins=uai.begins),
     "dimacs": EnergyFormat("DIMACS max-flow", dimacs.read, begins=dimacs.begins),
-    "npz": EnergyFormat("NPZ graph", energy_arrays.read_graph, magic=b"PK"),
-    "npy": EnergyFormat("QUBO matrix, minimized", energy_arrays.read_matrix, magic=b"\x93NUMPY"),
+    "npz": EnergyFormat("NPZ graph", arrays.read_graph, magic=b"PK"),
+    "npy": EnergyFormat("QUBO matrix, minimized", arrays.read_matrix, magic=b"\x93NUMPY"),
 }
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from dope.arrays import Sites
 from dope.energy import Energy
-from dope.io.energy_text import Floats, Text, opened
-from dope.io.instance import Instance, Objective
+from dope.io.energies.instance import Instance, Objective
+from dope.io.energies.text import Floats, Text, opened
 
 OBJECTIVE = Objective("log product", "maximum log product", -1.0)
 _PREAMBLE = "MARKOV"

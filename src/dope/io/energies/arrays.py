@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.io import npy, npz
+from dope.io.energies.instance import Instance
 from dope.io.files import reading
-from dope.io.instance import Instance
 from dope.memory import require_bytes
 
 _GRAPH = ("unary", "edges", "weights")

@@ -19,8 +19,8 @@ from dope.bounded import read_regular
 from dope.errors import InputError
 from dope.io.content import Shape, bytes_of, check_numbers
 from dope.io.files import reading
+from dope.io.images.zarr_codecs import CODECS_2, CODECS_3, Chunk, Coding, Shards, coding_2, coding_3
 from dope.io.places import resolved
-from dope.io.zarr_codecs import CODECS_2, CODECS_3, Chunk, Coding, Shards, coding_2, coding_3
 from dope.memory import require_bytes
 
 SUFFIX = ".zarr"

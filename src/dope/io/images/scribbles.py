@@ -30,7 +30,7 @@ from dope.bounded import read_regular
 from dope.errors import InputError
 from dope.io.content import bytes_of
 from dope.io.files import in_one_line, reading
-from dope.io.formats import describe, load
+from dope.io.images.formats import describe, load
 from dope.memory import require_bytes
 
 Seeds = NDArray[np.int8]

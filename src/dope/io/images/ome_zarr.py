@@ -17,9 +17,9 @@ import numpy as np
 from dope.errors import InputError
 from dope.io.content import Description, Image, Spacing, looks_colored, spacing_text
 from dope.io.files import reading
+from dope.io.images.zarr_nodes import ArrayLayout, Node, array_layout, check_inside, find_node, read_node, store_of
+from dope.io.images.zarr_source import ZarrSource
 from dope.io.lazy import Lazy
-from dope.io.zarr_nodes import ArrayLayout, Node, array_layout, check_inside, find_node, read_node, store_of
-from dope.io.zarr_source import ZarrSource
 
 VERSIONS = {2: "0.4", 3: "0.5"}  # of OME-Zarr, by the format of Zarr that it is written in
 _SAME = 1e-3  # of a site: far below what a shift would show

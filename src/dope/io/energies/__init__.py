@@ -1,0 +1,1 @@
+"""Energies in files: a module per format, and one table of them all."""

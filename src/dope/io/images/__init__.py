@@ -1,0 +1,1 @@
+"""Images, volumes, strokes and labels in files: a module per format, and one table of them all."""
