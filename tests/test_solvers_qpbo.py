@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import dope
 from dope import Energy, InputError, MaxFlow, Qpbo
-from dope.solvers.roof import Roof, doubled
+from dope.solvers.parts.roof import Roof, doubled
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, grids, rng_of
 

@@ -11,7 +11,7 @@ import dope
 from dope import Anneal, Brute, Energy, InputError, MissingExtraError, Tabu
 from dope.models.curvature import curvature
 from dope.models.deconvolution import deconvolution
-from dope.solvers.spins import Spins
+from dope.solvers.parts.spins import Spins
 from problems import energies, rng_of
 
 pytest.importorskip("dwave.samplers")

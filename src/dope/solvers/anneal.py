@@ -12,8 +12,8 @@ import numpy as np
 
 from dope.arrays import Labels
 from dope.energy import Energy
-from dope.solvers.settings import require_count
-from dope.solvers.spins import SampledMinimizer, Spins, in_order, require_samplers
+from dope.solvers.parts.settings import require_count
+from dope.solvers.parts.spins import SampledMinimizer, Spins, in_order, require_samplers
 
 # beta times the most that a flip at a typical site can change the energy, first and last. At 3 a grid that attracts is
 # about to order itself (2D Ising: 3.5), so hotter sweeps do nothing; colder than 1000, nothing moves any more. Measured

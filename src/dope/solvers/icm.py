@@ -16,7 +16,7 @@ from dope.arrays import Labels, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.protocols import Answer
-from dope.solvers.standpoint import UNLIMITED, standpoint
+from dope.solvers.parts.standpoint import UNLIMITED, standpoint
 
 
 @dataclass(frozen=True)

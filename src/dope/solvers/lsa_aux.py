@@ -1,7 +1,7 @@
 """LSA-AUX and LSA-AUX-P: local submodular approximations by upper bounds (Gorelick et al., CVPR 2014).
 
-Repulsive pairs are replaced by linear upper bounds that are tight at the labels so far (`solvers.chains`), and one
-minimum cut goes to labels that are no worse; again, while it gains.
+Repulsive pairs are replaced by linear upper bounds that are tight at the labels so far (`solvers.parts.chains`), and
+one minimum cut goes to labels that are no worse; again, while it gains.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dope.arrays import Labels, Reals
 from dope.energy import Energy
 from dope.pairs import GridPairs
 from dope.protocols import Answer
-from dope.solvers.chains import Chains
 from dope.solvers.max_flow import MaxFlow
-from dope.solvers.settings import require_count
-from dope.solvers.standpoint import lowest, neighbors
-from dope.solvers.starts import DEFAULT, StartName, Starts, Values, checked_starts
+from dope.solvers.parts.chains import Chains
+from dope.solvers.parts.settings import require_count
+from dope.solvers.parts.standpoint import lowest, neighbors
+from dope.solvers.parts.starts import DEFAULT, StartName, Starts, Values, checked_starts
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class LsaAux:
     ----------
     patience : stop after so many random orders in a row that gained nothing; 0 for the averaged bound alone.
     seed : of the orders.
-    starts : where to begin when no labels are given; the best end is the answer (`solvers.starts` says what they are).
+    starts : where to begin when no labels are given; the best end is the answer (`solvers.parts.starts` has them all).
     polish : flip single sites in the end.
     """
 

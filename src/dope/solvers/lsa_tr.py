@@ -17,7 +17,7 @@ which one minimum cut minimizes, and so does it where leaving y costs:
 d is the distance to the other label (Euclidean, on a grid) or 1 (Hamming). The smallest useful step has the largest
 penalty for which leaving y pays: the ratio problem max_z (E_y(y) - E_y(z)) / dist(z, y), solved by Dinkelbach's cuts
 that begin at the best single flip. Labels only ever improve. Where nothing does, single flips are tried, then chains
-(`solvers.chains`), and the trust region again if they found something: that is `polish`.
+(`solvers.parts.chains`), and the trust region again if they found something: that is `polish`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import GridPairs
 from dope.protocols import Answer, Minimizer
-from dope.solvers.chains import Chains, least_fall
 from dope.solvers.max_flow import MaxFlow
-from dope.solvers.settings import require_count
-from dope.solvers.standpoint import UNLIMITED, lowest, neighbors
-from dope.solvers.starts import DEFAULT, StartName, Starts, Values, checked_starts
+from dope.solvers.parts.chains import Chains, least_fall
+from dope.solvers.parts.settings import require_count
+from dope.solvers.parts.standpoint import UNLIMITED, lowest, neighbors
+from dope.solvers.parts.starts import DEFAULT, StartName, Starts, Values, checked_starts
 
 # As in the authors' code, and in OpenGM's.
 FIRST_PENALTY, FACTOR, ENOUGH = 0.1, 2.0, 0.25
@@ -52,7 +52,7 @@ class LsaTr:
     ----------
     distance : "euclidean", the distance to the other label, on grids; or "hamming", the number of sites changed.
         Graphs have no distances: sites are counted there.
-    starts : where to begin when no labels are given; the best end is the answer (`solvers.starts` says what they are).
+    starts : where to begin when no labels are given; the best end is the answer (`solvers.parts.starts` has them all).
     polish : where trust regions end, flip single sites; where the best start ends, chain bounds as well, until so many
         in a row gained nothing (one, where labels are given to begin with). 0 for trust regions alone.
     seed : of the chains.

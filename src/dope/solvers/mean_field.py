@@ -29,7 +29,7 @@ from dope.arrays import Labels, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.protocols import Answer
-from dope.solvers.standpoint import lowest, neighbors, polished
+from dope.solvers.parts.standpoint import lowest, neighbors, polished
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ from dope.pairs import GridPairs, Pairs
 from dope.protocols import Answer, Minimizer, Problem
 from dope.rounding import rounded_down
 from dope.solvers.max_flow import MaxFlow
-from dope.solvers.roof import Roof, doubled_problem
-from dope.solvers.settings import require_count
-from dope.solvers.standpoint import lowest, neighbors
+from dope.solvers.parts.roof import Roof, doubled_problem
+from dope.solvers.parts.settings import require_count
+from dope.solvers.parts.standpoint import lowest, neighbors
 
 Values = npt.NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from dope.arrays import Labels
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.memory import require_bytes
-from dope.solvers.settings import require_count
-from dope.solvers.spins import SampledMinimizer, Spins, in_order, require_samplers
+from dope.solvers.parts.settings import require_count
+from dope.solvers.parts.spins import SampledMinimizer, Spins, in_order, require_samplers
 
 # The library keeps the pairs of all sites with all others, six times over.
 MOST_SITES = 15_000

@@ -23,9 +23,9 @@ from dope.arrays import Labels, Reals, binary_places
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.protocols import Answer, Problem
-from dope.solvers.roof import doubled_problem
-from dope.solvers.settings import require_count
-from dope.solvers.standpoint import lowest, neighbors, polished
+from dope.solvers.parts.roof import doubled_problem
+from dope.solvers.parts.settings import require_count
+from dope.solvers.parts.standpoint import lowest, neighbors, polished
 
 # Sums of so many units are exact in float64, also while they are added up.
 MOST_UNITS = 2.0**52

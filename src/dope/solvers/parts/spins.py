@@ -23,7 +23,7 @@ from dope.arrays import Labels, Reals, Sites
 from dope.energy import Energy
 from dope.extras import require_extra
 from dope.protocols import Answer
-from dope.solvers.standpoint import lowest, neighbors
+from dope.solvers.parts.standpoint import lowest, neighbors
 
 if TYPE_CHECKING:
     import dimod

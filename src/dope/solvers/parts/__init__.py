@@ -1,0 +1,1 @@
+"""What several solvers are made of: starting labels, rounds, doubled energies, spins for samplers."""
