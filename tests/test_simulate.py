@@ -35,12 +35,12 @@ COSTS = Costs(
 
 
 @pytest.fixture(scope="module")
-def simulate():
+def simulation():
     """The module: a script that imports its neighbours, not a package."""
     known = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
-        yield importlib.import_module("simulate")
+        yield importlib.import_module("simulation")
     for name in set(sys.modules) - known:
         if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
@@ -53,48 +53,48 @@ def forecast(tasks, work, **changes):
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.floats(0, 5))
-def test_equal_blocks_take_as_many_waves_as_workers_need(simulate, tasks, workers, packing):
+def test_equal_blocks_take_as_many_waves_as_workers_need(simulation, tasks, workers, packing):
     costs = replace(COSTS, spread=(1.0,), task=0.0)
-    cluster = simulate.Cluster(workers, storage=1e18, stream=1e18, latency=0.0, handed_out=False)
-    played = simulate.Simulation(costs, cluster).play(forecast(tasks, 10.0 * tasks, packing=packing))
+    cluster = simulation.Cluster(workers, storage=1e18, stream=1e18, latency=0.0, handed_out=False)
+    played = simulation.Simulation(costs, cluster).play(forecast(tasks, 10.0 * tasks, packing=packing))
     assert played.seconds == pytest.approx(packing + 10.0 * math.ceil(tasks / workers))
     assert played.work == pytest.approx(10.0 * tasks)
 
 
-def test_replies_are_stored_while_others_work(simulate):
+def test_replies_are_stored_while_others_work(simulation):
     costs = replace(COSTS, spread=(1.0,), task=0.0)
     for handed_out, storing, seconds in [(False, 10.0, 101.0), (False, 1000.0, 1010.0), (True, 10.0, 110.0)]:
-        cluster = simulate.Cluster(1, storage=1e18, stream=1e18, latency=0.0, handed_out=handed_out)
-        played = simulate.Simulation(costs, cluster).play(forecast(10, 100.0, storing=storing))
+        cluster = simulation.Cluster(1, storage=1e18, stream=1e18, latency=0.0, handed_out=handed_out)
+        played = simulation.Simulation(costs, cluster).play(forecast(10, 100.0, storing=storing))
         assert played.seconds == pytest.approx(seconds, rel=0.02)
 
 
-def test_blocks_wait_for_a_coordinator_that_hands_them_out(simulate):
+def test_blocks_wait_for_a_coordinator_that_hands_them_out(simulation):
     costs = replace(COSTS, spread=(1.0,), task=2.0)
-    cluster = simulate.Cluster(1000, storage=1e18, stream=1e18, latency=0.0)
-    assert simulate.Simulation(costs, cluster).play(forecast(100, 100.0)).seconds == pytest.approx(201.0)
+    cluster = simulation.Cluster(1000, storage=1e18, stream=1e18, latency=0.0)
+    assert simulation.Simulation(costs, cluster).play(forecast(100, 100.0)).seconds == pytest.approx(201.0)
 
 
-def test_storage_is_shared(simulate):
+def test_storage_is_shared(simulation):
     costs = replace(COSTS, spread=(1.0,), task=0.0)
     for workers, seconds in [(1, 10.0), (2, 10.0), (10, 10.0)]:
-        cluster = simulate.Cluster(workers, storage=100.0, stream=1e18, latency=0.0)
-        played = simulate.Simulation(costs, cluster).play(forecast(10, 0.0, read_bytes=1000.0))
+        cluster = simulation.Cluster(workers, storage=100.0, stream=1e18, latency=0.0)
+        played = simulation.Simulation(costs, cluster).play(forecast(10, 0.0, read_bytes=1000.0))
         assert played.seconds == pytest.approx(seconds)
-    alone = simulate.Cluster(2, storage=100.0, stream=10.0, latency=0.0)
-    assert simulate.Simulation(costs, alone).play(forecast(10, 0.0, read_bytes=1000.0)).seconds == pytest.approx(50.0)
+    alone = simulation.Cluster(2, storage=100.0, stream=10.0, latency=0.0)
+    assert simulation.Simulation(costs, alone).play(forecast(10, 0.0, read_bytes=1000.0)).seconds == pytest.approx(50.0)
 
 
-def test_cores_are_shared(simulate):
+def test_cores_are_shared(simulation):
     costs = replace(COSTS, spread=(1.0,), task=0.0)
     for workers, contention, seconds in [(1, 1.5, 80.0), (2, 1.0, 40.0), (4, 1.0, 40.0), (4, 1.5, 60.0)]:
-        cluster = simulate.Cluster(workers, cores=2, contention=contention, storage=1e18, stream=1e18, latency=0.0)
-        played = simulate.Simulation(costs, cluster).play(forecast(8, 80.0))
+        cluster = simulation.Cluster(workers, cores=2, contention=contention, storage=1e18, stream=1e18, latency=0.0)
+        played = simulation.Simulation(costs, cluster).play(forecast(8, 80.0))
         assert played.seconds == pytest.approx(seconds)
 
 
-def test_who_shares_gets_as_much_as_the_others(simulate):
-    shared = simulate.Shared(lambda n: 6.0 / n)
+def test_who_shares_gets_as_much_as_the_others(simulation):
+    shared = simulation.Shared(lambda n: 6.0 / n)
     shared.enter(0.0, 0, 12.0)
     shared.enter(1.0, 1, 6.0)
     assert shared.end == pytest.approx(3.0)  # both have 6 left, and get 3 a second
@@ -108,8 +108,8 @@ def plan():
     return LazyPlan.of((4000,) * 3, memory=4 * 10**9, workers=100)
 
 
-def test_a_run_does_what_the_plan_says(simulate, plan):
-    told = simulate.simulated(plan, COSTS, simulate.Cluster(100))
+def test_a_run_does_what_the_plan_says(simulation, plan):
+    told = simulation.simulated(plan, COSTS, simulation.Cluster(100))
     rounds = plan.rounds(COSTS)
     assert [one["tasks"] for one in told["rounds"]] == [one.tasks for one in rounds]
     assert told["sent"] == pytest.approx(sum(one.sent for one in rounds))
@@ -120,37 +120,37 @@ def test_a_run_does_what_the_plan_says(simulate, plan):
     assert json.loads(json.dumps(told)) == told and not told["given_up"]
 
 
-def test_the_same_seed_gives_the_same_run(simulate, plan):
-    cluster = simulate.Cluster(100, mtbf=2000.0)
-    one, again, other = (simulate.simulated(plan, COSTS, cluster, seed) for seed in (1, 1, 2))
+def test_the_same_seed_gives_the_same_run(simulation, plan):
+    cluster = simulation.Cluster(100, mtbf=2000.0)
+    one, again, other = (simulation.simulated(plan, COSTS, cluster, seed) for seed in (1, 1, 2))
     assert one == again != other
 
 
-def test_lost_blocks_are_solved_again(simulate, plan):
-    safe = simulate.simulated(plan, COSTS, simulate.Cluster(100))
-    unsafe = simulate.simulated(plan, COSTS, simulate.Cluster(100, mtbf=500.0))
+def test_lost_blocks_are_solved_again(simulation, plan):
+    safe = simulation.simulated(plan, COSTS, simulation.Cluster(100))
+    unsafe = simulation.simulated(plan, COSTS, simulation.Cluster(100, mtbf=500.0))
     assert safe["lost"] == 0 < unsafe["lost"] and unsafe["wasted_seconds"] > 0
     assert unsafe["seconds"] > safe["seconds"]
     assert unsafe["sent"] == safe["sent"]
 
 
-def test_blocks_that_nobody_lives_long_enough_for_are_given_up(simulate):
-    cluster = simulate.Cluster(4, mtbf=20.0, repair=1.0)
-    simulation = simulate.Simulation(replace(COSTS, spread=(1.0,)), cluster)
-    simulation.play(forecast(8, 8 * 100.0))
-    assert simulation.given_up
+def test_blocks_that_nobody_lives_long_enough_for_are_given_up(simulation):
+    cluster = simulation.Cluster(4, mtbf=20.0, repair=1.0)
+    run = simulation.Simulation(replace(COSTS, spread=(1.0,)), cluster)
+    run.play(forecast(8, 8 * 100.0))
+    assert run.given_up
 
 
-def test_slow_and_late_workers_cost_time(simulate, plan):
-    usual = simulate.simulated(plan, COSTS, simulate.Cluster(100))["seconds"]
+def test_slow_and_late_workers_cost_time(simulation, plan):
+    usual = simulation.simulated(plan, COSTS, simulation.Cluster(100))["seconds"]
     for change in ({"slow": 0.2, "slowness": 5.0}, {"join": 300.0}, {"storage": 1e9}, {"network": 1e6}):
-        assert simulate.simulated(plan, COSTS, simulate.Cluster(100, **change))["seconds"] > usual
+        assert simulation.simulated(plan, COSTS, simulation.Cluster(100, **change))["seconds"] > usual
 
 
-def test_a_coordinator_that_streams_is_faster_and_one_of_many_cores_more_so(simulate, plan):
+def test_a_coordinator_that_streams_is_faster_and_one_of_many_cores_more_so(simulation, plan):
     times = [
-        simulate.simulated(plan, COSTS, simulate.Cluster(100, **change))["seconds"]
-        for change in simulate.CHANGES.values()
+        simulation.simulated(plan, COSTS, simulation.Cluster(100, **change))["seconds"]
+        for change in simulation.CHANGES.values()
     ]
     assert times == sorted(times, reverse=True) and times[0] > times[-1]
 
