@@ -15,6 +15,8 @@ REAL_TYPES = (np.float32, np.float64)
 
 Reals = npt.NDArray[np.floating[Any]]
 """Real costs or relaxed labels, float32 or float64."""
+Mask = npt.NDArray[np.bool_]
+"""Which sites: True where something holds."""
 Labels = npt.NDArray[np.bool_]
 """True = 1 = foreground."""
 FOREGROUND, BACKGROUND = 1, 2

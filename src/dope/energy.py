@@ -8,6 +8,9 @@ gives block k a share of it (Theorem 1 of the paper),
     u_k = S_k Q^-1 u,    W_k = S_k Q^-1 W Q^-1 S_k',    and the coupling A_k = C_k + R_k S_k,
 
 such that sum_k u_k'y_k + y_k'A_k y + y_k'L_k y_k = E(y) whenever every y_k is the restriction S_k y.
+
+The arrays of a grid's energy may lie anywhere (`stored`). `at(box)` reads and gives the energy of a box, `read()` that of
+everything; what must be known about all of it without having it at hand is its `facts`.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Index, Reals, as_array, as_labels, as_numbers, as_reals, check_finite
+from dope.arrays import Box, Index, Mask, Reals, as_array, as_labels, as_numbers, as_reals, check_finite
 from dope.coupling import Coupling, GraphCoupling, GridCoupling
 from dope.errors import InputError
 from dope.pairs import (
@@ -39,7 +42,31 @@ from dope.pairs import (
 from dope.partition import Block, Partition
 from dope.quadratic import Terms, dimod_model, dimod_terms, ising_terms, qubo_terms
 from dope.rounding import nearest
+from dope.stored import Absent, Stored, StoredField, StoredMask, StoredPixels, StoredUnary, is_readable, lies_elsewhere
 from dope.sums import exact_sum
+
+# Sites of a strip in which the energy of stored arrays is computed.
+READ_SITES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one look at all arrays of an energy found.
+
+    Attributes
+    ----------
+    sites, inside : how many there are, and how many of them take part.
+    largest, total : the largest |unary| of those that take part, and the sum.
+    places : binary places that the unary needs; None where it needs many, or nobody asked.
+    digest : of everything that was read.
+    """
+
+    sites: int
+    inside: int
+    largest: float
+    total: float
+    places: int | None
+    digest: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +74,14 @@ class Energy:
     """A unary per site, signed weighted pairs that pay when their ends differ, and a constant.
 
     Make one with `Energy.grid`, `Energy.graph` or one of the `Energy.from_...`; call it on labels to get their energy.
+    `unary` and the arrays of the pairs are in memory if `in_memory` says so; else they are read as they are indexed, box
+    by box, and `facts` are None until somebody has measured them.
     """
 
     unary: Reals
     pairs: Pairs
     constant: float = 0.0
+    facts: Facts | None = None
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.pairs.strength):
@@ -69,20 +99,26 @@ class Energy:
         spacing: Sequence[float] | None = None,
         weights: Any = None,
         mask: npt.ArrayLike | None = None,
+        channel_axis: int | None = None,
     ) -> Energy:
         """The energy of an image or volume of any dimension.
+
+        Arrays may lie anywhere: in memory, in a mapped file, in Zarr, dask, xarray or HDF5, or in a file of
+        `dope.io.load`. Those that are not in memory are read when the energy is minimized, box by box where not all of
+        it fits into memory.
 
         Parameters
         ----------
         unary : array
-            What label 1 costs over label 0 at each site: log p(0|x) - log p(1|x).
+            What label 1 costs over label 0 at each site: log p(0|x) - log p(1|x). Or anything with `at(box)`, see
+            `dope.stored.Readable`.
         lam : float
             Factor on all pair weights.
         kernel : int or list of offsets
             An odd size (square in 2D, ball |offset| <= r from 3D on), or explicit half-offsets, shape (h, d).
         features : array, optional
-            The image, shaped like the unary or with channels last. Pairs then weigh
-            exp(-beta |x_p - x_q|^2) / distance; without it every weight is 1.
+            The image, shaped like the unary or with channels on the axis `channel_axis`, by default the last. Pairs
+            then weigh exp(-beta |x_p - x_q|^2) / distance; without it every weight is 1.
         beta : float, optional
             Default 1 / (2 mean |x_p - x_q|^2) over the kernel's pairs, channels summed; 0 for a constant image.
         spacing : sequence of float, optional
@@ -92,7 +128,9 @@ class Energy:
             the weight of the pair (p, p + offset). Entries whose partner lies outside are ignored.
         mask : bool array, optional
             The sites that take part. Those outside have no neighbours and label 0, which costs nothing; unary and
-            features may hold anything there, NaN included.
+            features may hold anything there, NaN included. One that is not in memory may have numbers, 0 outside.
+        channel_axis : int, optional
+            Which axis of the features is channels, where it is not the last.
 
         Examples
         --------
@@ -101,17 +139,23 @@ class Energy:
         >>> energy([[1, 0], [0, 0]])
         -0.5
         """
+        if features is not None and weights is not None:
+            raise InputError("both features and weights are given; expected one of them, as each sets the weights.")
+        if features is None and beta is not None:
+            raise InputError("beta is given without features; it only enters contrast-sensitive weights.")
+        if any(map(lies_elsewhere, (unary, features, mask))):
+            return _stored_grid(
+                unary, lam=lam, kernel=kernel, features=features, beta=beta, spacing=spacing, weights=weights,
+                mask=mask, channel_axis=channel_axis,
+            )  # fmt: skip
         inside = None if mask is None else _checked_mask(mask)
         prices = _checked_unary(unary, inside)
         strength = _checked_number("lam", lam)
         offsets = half_offsets(kernel, prices.ndim)
         distances = offset_lengths(offsets, spacing)
-        if features is not None and weights is not None:
-            raise InputError("both features and weights are given; expected one of them, as each sets the weights.")
-        if features is None and beta is not None:
-            raise InputError("beta is given without features; it only enters contrast-sensitive weights.")
         if features is not None:
-            pairs = _contrast_pairs(prices.shape, offsets, strength / distances, features, beta, inside)
+            pixels = _channels_last(as_numbers("features", features), prices.shape, channel_axis)
+            pairs = _contrast_pairs(prices.shape, offsets, strength / distances, pixels, beta, inside)
         else:
             pairs = replace(_weighted_pairs(prices.shape, offsets, strength, weights), inside=inside)
         return cls(prices, pairs)
@@ -251,9 +295,43 @@ class Energy:
         pairs = self.pairs.on_grid(extents)
         return Energy(self.unary.reshape(extents), pairs, self.constant)
 
+    def __repr__(self) -> str:
+        pairs = self.pairs
+        if isinstance(pairs, GridPairs):
+            rule = "contrast" if pairs.features is not None else "given" if pairs.fields is not None else "constant"
+            region = "" if pairs.inside is None else ", masked"
+            kind = f"{' x '.join(map(str, self.shape))} sites{region}, {pairs.degree} neighbours, {rule} weights"
+        else:
+            kind = f"graph of {pairs.sites} sites, {pairs.number} pairs"
+        signed = "" if self.submodular else ", some negative"
+        return f"Energy({kind}{signed}, {'in memory' if self.in_memory else 'read box by box'})"
+
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.unary.shape
+        return self.pairs.shape
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all arrays are in memory; if not, they are read as they are indexed."""
+        return isinstance(self.unary, np.ndarray) and (not isinstance(self.pairs, GridPairs) or self.pairs.in_memory)
+
+    @property
+    def site_bytes(self) -> int:
+        """What a site's own numbers take when they are read."""
+        return sum(_site_bytes(array, self.pairs.sites) for array in self._arrays)
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """The sides of the pieces that arrays are stored in, where they are."""
+        found = (getattr(array, "chunks", None) for array in reversed(self._arrays))
+        return next((sides for sides in found if sides), None)
+
+    @property
+    def _arrays(self) -> list[Any]:
+        pairs = self.pairs
+        if not isinstance(pairs, GridPairs):
+            return [self.unary]
+        return [one for one in (pairs.inside, *(pairs.fields or ()), self.unary, pairs.features) if one is not None]
 
     @property
     def submodular(self) -> bool:
@@ -271,8 +349,101 @@ class Energy:
         Fraction(1, 1)
         """
         y = as_labels(labels, self.shape)
+        if not self.in_memory:
+            return Fraction(self.constant) + sum((self._exactly_at(box, y) for box in self._strips()), Fraction(0))
         linear = sum((exact_sum(self.unary[box], y[box]) for box in strips(self.shape)), Fraction(self.constant))
         return linear + self.pairs.exact_roughness(y)
+
+    def _strips(self) -> list[Box]:
+        assert isinstance(self.pairs, GridPairs)
+        return list(strips(self.shape, READ_SITES))
+
+    def _exactly_at(self, box: Box, y: Mask) -> Fraction:
+        """What the sites of a box pay, and the pairs that begin there."""
+        assert isinstance(self.pairs, GridPairs)
+        region = self.pairs.around(box)
+        part, mine = self.at(region), tuple(slice(s.start - r.start, s.stop - r.start) for s, r in zip(box, region, strict=True))
+        assert isinstance(part.pairs, GridPairs)
+        return exact_sum(part.unary[mine], y[box]) + part.pairs.exact_roughness(y[region], mine)
+
+    @property
+    def whole(self) -> Box:
+        return tuple(slice(0, n) for n in self.shape)
+
+    def inside_at(self, box: Box) -> Mask | None:
+        """Which sites of a box take part, None for all."""
+        inside = self.pairs.inside if isinstance(self.pairs, GridPairs) else None
+        return None if inside is None else inside[box]
+
+    def features_at(self, box: Box, inside: Mask | None) -> npt.NDArray[Any]:
+        """The pixels of a box, channels last."""
+        assert isinstance(self.pairs, GridPairs) and self.pairs.features is not None
+        pixels = self.pairs.features[box]
+        if pixels.dtype.kind == "f":
+            check_finite("features", pixels if inside is None else pixels[inside])
+        return pixels
+
+    def at(self, box: Box) -> Energy:
+        """The energy of the sites of a box and the pairs between them, in memory; the constant is the whole's alone.
+
+        >>> Energy.grid(np.zeros((4, 5))).at((slice(0, 2), slice(1, 4))).shape
+        (2, 3)
+        """
+        if not isinstance(self.pairs, GridPairs):
+            raise InputError("the energy of a box of a graph is asked for; expected one of a grid, which has boxes.")
+        pairs, prices = self.pairs.crop(box), self.unary[box]
+        if self.in_memory:
+            return Energy(prices, pairs)
+        if pairs.inside is not None:
+            prices = np.where(pairs.inside, prices, prices.dtype.type(1.0))  # any price above 0 keeps label 1 away
+        check_finite("unary", prices)
+        if pairs.features is not None and pairs.features.dtype.kind == "f":
+            check_finite("features", pairs.features if pairs.inside is None else pairs.features[pairs.inside])
+        return Energy(prices, pairs)
+
+    def read(self) -> Energy:
+        """The same energy with all its arrays in memory."""
+        pairs = self.pairs
+        if self.in_memory or not isinstance(pairs, GridPairs):
+            return self
+        inside = None if pairs.inside is None else _checked_mask(pairs.inside[self.whole])
+        prices = _checked_unary(self.unary[self.whole], inside)
+        features, beta = None, pairs.beta
+        if pairs.features is not None and beta != 0.0:
+            features = self.features_at(self.whole, inside)
+            beta = mean_contrast_beta(features, pairs.offsets, inside) if beta is None else beta
+        fields = pairs.fields and tuple(field[self.whole] for field in pairs.fields)
+        return replace(self, unary=prices, pairs=replace(pairs, inside=inside, features=features, fields=fields, beta=beta))
+
+    def confined_to(self, box: Box) -> Energy:
+        """The same energy, for someone who will only ask for boxes in this one: what of it is in memory is cut out."""
+        pairs = self.pairs
+        assert isinstance(pairs, GridPairs)
+        unary = _confined(self.unary, box, "unary", StoredUnary)
+        features = None
+        if pairs.features is not None:
+            pixels = pairs.features
+            if isinstance(pixels, np.ndarray):
+                pixels = StoredPixels(Stored("features", pixels, channels=len(pairs.shape)))  # type: ignore[assignment]
+            features = pixels.excerpt(box)  # type: ignore[attr-defined]
+        fields = pairs.fields and tuple(_confined(field, box, "weights", StoredField) for field in pairs.fields)
+        inside = None if pairs.inside is None else _confined(pairs.inside, box, "mask", StoredMask)
+        return replace(self, unary=unary, pairs=replace(pairs, features=features, fields=fields, inside=inside))
+
+    def outline(self) -> Energy:
+        """The same without its arrays, of which only their sizes are left: for plans."""
+        pairs = self.pairs
+        if not isinstance(pairs, GridPairs):
+            return self
+        bare = replace(pairs, features=None, fields=None, inside=None)
+        unary = StoredUnary(Absent(self.shape, self.site_bytes))
+        return replace(self, unary=cast("Reals", unary), pairs=bare)
+
+    def scaled(self, lam: float) -> Energy:
+        """With all weights times lam."""
+        pairs = self.pairs
+        assert isinstance(pairs, GridPairs)
+        return replace(self, pairs=replace(pairs, factors=pairs.factors * lam, bounds=pairs.bounds * lam))
 
     def share(self, partition: Partition, k: int) -> Share:
         """The share of block k, ready to be minimized where the block's data is."""
@@ -327,7 +498,7 @@ class Share:
     owned: Index
 
 
-def _checked_unary(unary: npt.ArrayLike, inside: npt.NDArray[np.bool_] | None = None) -> Reals:
+def _checked_unary(unary: npt.ArrayLike, inside: Mask | None = None) -> Reals:
     prices = as_reals("unary", unary)
     if prices.ndim == 0 or prices.size == 0:
         raise InputError(f"unary has shape {prices.shape}; expected at least one site.")
@@ -357,28 +528,98 @@ def _checked_number(name: str, value: float) -> float:
     return float(number)
 
 
+def _channels_last(pixels: npt.NDArray[Any], shape: tuple[int, ...], channel_axis: int | None) -> npt.NDArray[Any]:
+    axis = _channel_axis(pixels.shape, shape, channel_axis)
+    return pixels[..., None] if axis is None else np.moveaxis(pixels, axis, -1)
+
+
+def _channel_axis(found: tuple[int, ...], shape: tuple[int, ...], channel_axis: int | None) -> int | None:
+    """The axis of features that the sites do not have, None where there is none."""
+    if channel_axis is None and found == shape:
+        return None
+    axis = (-1 if channel_axis is None else channel_axis) % max(1, len(found))
+    if len(found) != len(shape) + 1 or found[:axis] + found[axis + 1 :] != shape or not found[axis]:
+        raise InputError(f"features have shape {found}; expected the unary's {shape}, or that with channels last.")
+    return axis
+
+
 def _contrast_pairs(
     shape: tuple[int, ...],
     offsets: npt.NDArray[np.int64],
     factors: npt.NDArray[np.float64],
-    features: npt.ArrayLike,
+    pixels: npt.NDArray[Any],
     beta: float | None,
-    inside: npt.NDArray[np.bool_] | None,
+    inside: Mask | None,
 ) -> GridPairs:
-    pixels = as_numbers("features", features)
-    if pixels.shape == shape:
-        pixels = pixels[..., None]
-    if pixels.shape[:-1] != shape or not pixels.shape[-1]:
-        raise InputError(
-            f"features have shape {pixels.shape}; expected the unary's {shape}, or that with channels last."
-        )
     if pixels.dtype.kind == "f":
         check_finite("features", pixels if inside is None else pixels[inside])
-    sharpness = mean_contrast_beta(pixels, offsets, inside) if beta is None else _checked_number("beta", beta)
-    if sharpness < 0:
-        raise InputError(f"beta is {sharpness}; expected 0 or more.")
+    sharpness = _checked_beta(beta)
+    if sharpness is None:
+        sharpness = mean_contrast_beta(pixels, offsets, inside)
+    return _contrasted(GridPairs(shape, offsets, factors, np.zeros((0, 2)), beta=sharpness, inside=inside), pixels)
+
+
+def _contrasted(pairs: GridPairs, pixels: Any) -> GridPairs:
+    factors = pairs.factors
     bounds = np.stack([np.minimum(factors, 0), np.maximum(factors, 0)], axis=1)
-    return GridPairs(shape, offsets, factors, bounds, features=pixels, beta=sharpness, inside=inside)
+    return replace(pairs, bounds=bounds, features=pixels)
+
+
+def _checked_beta(beta: float | None) -> float | None:
+    sharpness = None if beta is None else _checked_number("beta", beta)
+    if sharpness is not None and sharpness < 0:
+        raise InputError(f"beta is {sharpness}; expected 0 or more.")
+    return sharpness
+
+
+def _stored_grid(
+    unary: Any,
+    *,
+    lam: float,
+    kernel: Kernel,
+    features: Any,
+    beta: float | None,
+    spacing: Sequence[float] | None,
+    weights: Any,
+    mask: Any,
+    channel_axis: int | None,
+) -> Energy:
+    """As `Energy.grid`, of arrays of which some are not in memory: none of these is read."""
+    prices = StoredUnary(unary if is_readable(unary) else _stored("unary", unary))
+    shape = prices.shape
+    if not shape or math.prod(shape) == 0:
+        raise InputError(f"unary has shape {shape}; expected at least one site.")
+    strength = _checked_number("lam", lam)
+    offsets = half_offsets(kernel, len(shape))
+    distances = offset_lengths(offsets, spacing)
+    region = None if mask is None else _stored("mask", mask)
+    if region is not None and region.shape != shape:
+        raise InputError(f"mask has shape {region.shape}; expected the unary's {shape}.")
+    inside: Any = None if region is None else StoredMask(region)
+    if features is None:
+        pairs = replace(_weighted_pairs(shape, offsets, strength, weights), inside=inside)
+    else:
+        pixels = _stored("features", features)
+        pixels = replace(pixels, channels=_channel_axis(pixels.shape, shape, channel_axis))
+        plain = GridPairs(shape, offsets, strength / distances, np.zeros((0, 2)), beta=_checked_beta(beta), inside=inside)
+        pairs = _contrasted(plain, StoredPixels(pixels))
+    return Energy(cast("Reals", prices), pairs)
+
+
+def _stored(name: str, array: Any) -> Stored:
+    stored = Stored.of(name, array)
+    if stored.dtype.kind not in "fiub":
+        raise InputError(f"{name} has dtype {stored.dtype}; expected real numbers. Convert it to float first.")
+    return stored
+
+
+def _site_bytes(array: Any, sites: int) -> int:
+    return int(array.nbytes // max(1, sites) if isinstance(array, np.ndarray) else array.site_bytes)
+
+
+def _confined(array: Any, box: Box, name: str, kind: Any) -> Any:
+    """What somebody needs of an array who reads nothing outside the box."""
+    return (kind(Stored(name, array)) if isinstance(array, np.ndarray) else array).excerpt(box)
 
 
 def _weighted_pairs(shape: tuple[int, ...], offsets: npt.NDArray[np.int64], lam: float, weights: Any) -> GridPairs:

@@ -17,7 +17,7 @@ from dope.arrays import Labels, Reals, Sites
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.lazy import LazyEnergy
+from dope.live import LiveLabels
 from dope.partition import Partition
 
 
@@ -278,27 +278,29 @@ class Start:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a method works on."""
+    """What a method works on.
+
+    Attributes
+    ----------
+    energy : in memory, unless the method `reads_boxes`: then boxes of it are read where blocks run, by `energy.at(box)`.
+    target : where blocks write their labels, `target[box] = labels`, if there is such a place; only for a method that
+        reads boxes. `anywhere` says that any process can.
+    memory : bytes that the method may take, None where nobody set a limit.
+    checkpoint, resume : a folder for what blocks find, and whether to go on from what is in it; only for a method that
+        is `resumable`.
+    live : where the method shows its labels while it is at work.
+    """
 
     energy: Energy
     partition: Partition
     solver: BlockSolver
     executor: Executor
     start: Start | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class LazyProblem:
-    """What a method works on that reads boxes of arrays wherever they lie.
-
-    `target`, if there is one, is where blocks write their labels: `target[box] = labels`.
-    """
-
-    energy: LazyEnergy
-    partition: Partition
-    solver: BlockSolver
-    executor: Executor
     target: Any = None
+    memory: int | None = None
+    checkpoint: str | None = None
+    resume: bool = False
+    live: LiveLabels = field(default_factory=LiveLabels)
 
 
 @runtime_checkable
@@ -318,7 +320,14 @@ class Leave(Exception):  # noqa: N818 (no error: somebody asked for it)
 
 
 class Method(Protocol):
-    """A way for blocks to agree: a small frozen dataclass."""
+    """A way for blocks to agree: a small frozen dataclass.
+
+    What else it can, it says by attributes of its class, False where they are missing:
+
+    reads_boxes : it only asks for `energy.at(box)`, where blocks run, so that arrays need not fit into memory.
+    resumable : it keeps what blocks find in `problem.checkpoint`.
+    shares_a_flow : its blocks are parts of one flow in this process, work for threads.
+    """
 
     def steps(self, problem: Problem) -> Generator[Step, None, None]:
         """One Step per round; the last one says why it stopped.

@@ -6,7 +6,7 @@ import base64
 import html
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,14 @@ from dope import report
 from dope.arrays import Box, Labels
 from dope.certificate import Certificate
 from dope.energy import Energy
-from dope.lazy import LazyEnergy
+from dope.errors import DopeError
 from dope.partition import Partition
-from dope.protocols import Step
+from dope.steps import Step
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from dope.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +31,10 @@ class Result:
 
     Attributes
     ----------
-    labels : bool array shaped like the unary, True = foreground; or what was given as `out`, where they are now.
-    energy : their energy, recomputed from the labels; constant included.
+    labels : bool array shaped like the unary, True = foreground; after `out=...` they are read from there when asked for.
+    out : what was given as `out`, where the labels are; None where they are in memory.
+    energy : their energy, recomputed from the labels; constant included. NaN where a run over arrays that are not in
+        memory was cancelled.
     lower_bound : no labels have less energy than this; None where no bound is known.
     exact : whether the labels are a minimum of the integer energy that was solved.
     rounding_error : how far rounding costs to integers can put that minimum above the energy's own; 0 for integers.
@@ -40,11 +44,12 @@ class Result:
     certificate : what proves the lower bound, for `dope.verify`; None where there is none.
     trace : a Step for every round, without labels.
     partition : the blocks.
+    plan : what was decided before it began, and why.
+    seconds : from the beginning of the run to its end.
     problem : after `segment`: the energy that was minimized.
     where : after `segment`: the box of the image that the energy, and the blocks, cover.
     """
 
-    labels: Labels
     energy: float
     lower_bound: float | None
     exact: bool
@@ -54,22 +59,63 @@ class Result:
     partition: Partition
     proved: float | None = None
     certificate: Certificate | None = field(default=None, repr=False)
-    problem: Energy | LazyEnergy | None = field(default=None, repr=False)
-    where: Box | None = None
+    out: Any = field(default=None, repr=False)
+    plan: Plan | None = field(default=None, repr=False)
+    seconds: float = 0.0
+    problem: Energy | None = field(default=None, repr=False)
+    where: tuple[slice, ...] | None = None
+    _labels: Labels | None = field(default=None, repr=False)
     _kept: object | None = field(default=None, repr=False)
-    _ones: int | None = field(default=None, repr=False)
+    _counts: tuple[int, ...] | None = field(default=None, repr=False)
+
+    @property
+    def labels(self) -> Labels:
+        """The labels: an array in memory, read from `out` where they are there."""
+        if self._labels is not None:
+            return self._labels
+        if not hasattr(self.out, "__getitem__"):
+            raise DopeError(f"the labels were written to {self.out!r}, which cannot be read here; open it instead.")
+        found = np.asarray(self.out[...])
+        return found if found.dtype == np.bool_ else found != 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the labels."""
+        return tuple((self.out if self._labels is None else self._labels).shape)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many sites have each label."""
+        if self._counts is not None:
+            return self._counts
+        ones = int(np.count_nonzero(np.asarray(self.labels)))
+        return math.prod(self.shape) - ones, ones
 
     @property
     def foreground(self) -> float:
         """The fraction of sites with label 1."""
-        if self._ones is None:
-            return float(np.asarray(self.labels).mean())
-        return self._ones / math.prod(self.labels.shape)
+        return self.counts[1] / math.prod(self.shape)
 
     @property
     def gap(self) -> float | None:
         """energy - lower_bound, None where no bound is known."""
         return None if self.lower_bound is None else self.energy - self.lower_bound
+
+    def summary(self) -> dict[str, Any]:
+        """What is known about the labels, by name, in what JSON knows."""
+        return {
+            "energy": self.energy if math.isfinite(self.energy) else None,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "exact": self.exact,
+            "rounding_error": self.rounding_error,
+            "proved": self.proved,
+            "stopped": self.stopped,
+            "rounds": len(self.trace),
+            "blocks": len(self.partition.blocks),
+            "counts": list(self.counts),
+            "foreground": self.foreground,
+        }
 
     def __repr__(self) -> str:
         bound = "no bound known" if self.gap is None else f"gap {self.gap:.6g}"
@@ -90,14 +136,14 @@ class Result:
             "sites proved": "not known" if self.proved is None else f"{self.proved:.2%}",
             "rounding error": f"at most {self.rounding_error:.3g}",
             "stopped": f"{self.stopped} after {len(self.trace)} rounds",
-            "sites": " x ".join(str(n) for n in self.labels.shape),
+            "sites": " x ".join(str(n) for n in self.shape),
             "foreground": f"{self.foreground:.2%}",
             "blocks": str(len(self.partition.blocks)),
         }
         cells = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
-        if len(self.labels.shape) not in (2, 3) or not isinstance(self.labels, np.ndarray):
+        if len(self.shape) not in (2, 3) or not isinstance(self._labels, np.ndarray):
             return f"<table>{cells}</table>"
-        encoded = base64.b64encode(report.thumbnail(self.labels)).decode()
+        encoded = base64.b64encode(report.thumbnail(self._labels)).decode()
         picture = f'<img src="data:image/png;base64,{encoded}" alt="labels, foreground bright" style="max-width: 16em">'
         return f'<div style="display: flex; gap: 1em; align-items: center"><table>{cells}</table>{picture}</div>'
 

@@ -18,9 +18,9 @@ def ends(offset: Sequence[int]) -> tuple[Box, Box]:
     return tail, head
 
 
-def strips(shape: tuple[int, ...]) -> Iterator[Box]:
-    """The whole of `shape`, cut along its first axis into boxes of about STRIP_SITES sites."""
-    rows = max(1, STRIP_SITES // max(1, math.prod(shape[1:])))
+def strips(shape: tuple[int, ...], sites: int = STRIP_SITES) -> Iterator[Box]:
+    """The whole of `shape`, cut along its first axis into boxes of about so many sites."""
+    rows = max(1, sites // max(1, math.prod(shape[1:])))
     rest = tuple(slice(0, n) for n in shape[1:])
     for low in range(0, shape[0], rows):
         yield (slice(low, min(low + rows, shape[0])), *rest)

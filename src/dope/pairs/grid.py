@@ -32,7 +32,9 @@ class GridPairs:
     """The pairs of a grid: offsets and the rule that gives each pair its weight.
 
     `bounds` holds, per offset, a lower and an upper bound of the weights; a crop inherits them, so that all blocks
-    of one energy see the same bounds and choose the same fixed-point scale.
+    of one energy see the same bounds and choose the same fixed-point scale. Features, fields and mask are arrays, or
+    lie elsewhere (`stored`): then a `crop` reads its part, and nothing else is asked of them. `beta` is None while it
+    is to follow from features that nobody has looked at yet.
     """
 
     shape: tuple[int, ...]
@@ -40,7 +42,7 @@ class GridPairs:
     factors: npt.NDArray[np.float64]
     bounds: npt.NDArray[np.float64]
     features: npt.NDArray[Any] | None = None
-    beta: float = 0.0
+    beta: float | None = 0.0
     fields: tuple[Reals, ...] | None = None
     counts: tuple[npt.NDArray[np.float64], ...] | None = None
     inside: npt.NDArray[np.bool_] | None = None
@@ -103,7 +105,9 @@ class GridPairs:
         shape = tuple(len(range(n)[s]) for n, s in zip(self.shape, where, strict=True))
         counts = self.counts and tuple(c[s] for c, s in zip(self.counts, where, strict=True))
         fields = self.fields and tuple(field[where] for field in self.fields)
-        features = None if self.features is None else self.features[where]
+        # Pixels that are not in memory are read only where weights depend on them.
+        unread = self.features is None or (self.beta == 0.0 and not isinstance(self.features, np.ndarray))
+        features = None if unread or self.features is None else self.features[where]
         inside = None if self.inside is None else self.inside[where]
         return replace(self, shape=shape, counts=counts, fields=fields, features=features, inside=inside)
 
@@ -153,7 +157,7 @@ class GridPairs:
         weights = np.full(len(tails[0]), self.factors[m])
         if (pixels := self._contrasted) is not None:
             change = pixels[tails].astype(np.float64) - pixels[heads]
-            weights *= np.exp(-self.beta * (change * change).sum(axis=-1))
+            weights *= np.exp(-self.sharpness * (change * change).sum(axis=-1))
         if self.fields is not None:
             weights *= self.fields[m][tails]
         if self.counts is not None:
@@ -245,9 +249,25 @@ class GridPairs:
         return self._native(None if pixels is None else native_features(pixels))
 
     @property
+    def in_memory(self) -> bool:
+        """Whether all that the weights follow from is in memory."""
+        arrays = [self.features, self.inside, *(self.fields or ())]
+        return self.beta is not None and all(one is None or isinstance(one, np.ndarray) for one in arrays)
+
+    @property
+    def sharpness(self) -> float:
+        """beta, which is known."""
+        if self.beta is None:
+            raise InputError(
+                "beta follows from pixels that have not been read yet; expected an energy that was read or measured. "
+                "Call energy.read(), or give beta."
+            )
+        return self.beta
+
+    @property
     def _contrasted(self) -> npt.NDArray[Any] | None:
         """The features, if the weights depend on them."""
-        return self.features if self.beta else None
+        return self.features if self.sharpness else None
 
     def _native(self, features: npt.NDArray[Any] | None) -> _core.GridWeights:
         fits = self.fits
@@ -258,5 +278,5 @@ class GridPairs:
         ]
         counts = self.counts and [np.ascontiguousarray(c) for c in self.counts]
         return _core.GridWeights(
-            self.shape, self.offsets[fits], self.factors[fits], features, self.beta, fields, counts, self.inside
+            self.shape, self.offsets[fits], self.factors[fits], features, self.sharpness, fields, counts, self.inside
         )

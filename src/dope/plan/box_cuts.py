@@ -7,55 +7,30 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from dope import _core
+from dope.energy import Energy
 from dope.errors import InputError
-from dope.lazy import LazyEnergy
+from dope.footprint import BOX_PROCESS_BYTES as PROCESS_BYTES
+from dope.footprint import box_bytes
 from dope.memory import as_text
-from dope.partition import MOST_BLOCKS, Partition
+from dope.pairs import GridPairs
+from dope.partition import MOST_BLOCKS
 
 _Sides = tuple[int, ...]
 
-# Beside the network and what is read: the unary in float64, labels, codes, masks, and what is in hand while they are
-# made. Measured with benchmarks/large.py.
-WORK_BYTES = 34
-# Of a process with NumPy and the core, and of the coordinator's messages.
-PROCESS_BYTES = 200 << 20
 # Blocks smaller than this have hardly anything but seams.
 LEAST_SIDE = 8
 # For every worker at least so many blocks, where they stay larger than this: the last ones to end keep others waiting.
 BLOCKS_PER_WORKER, SITES_WORTH_CUTTING = 2, 1 << 18
 
 
-def block_bytes(energy: LazyEnergy, sides: Sequence[int], bits: int) -> int:
-    """What a block of these sides takes while it is at work, its neighbours included."""
-    pairs = energy.pairs
-    region = [min(n, side + 2 * r) for n, side, r in zip(pairs.shape, sides, pairs.reach, strict=True)]
-    offsets = pairs.offsets[np.all(np.abs(pairs.offsets) < np.array(region), axis=1)]
-    try:
-        network = _core.GridFlow.bytes_needed(region, offsets, bits)
-    except ValueError:  # more places than the core counts
-        return 1 << 62
-    return network + math.prod(region) * (WORK_BYTES + energy.site_bytes)
-
-
-def fitting_partition(
-    energy: LazyEnergy,
-    *,
-    memory: int,
-    workers: int,
-    bits: int | None,
-    chunks: Sequence[int] | None,
-    written: Sequence[int] | None = None,
-) -> Partition:
-    """The fewest blocks of which `workers` fit into memory at once; see `fitting_cuts`."""
-    cuts = fitting_cuts(energy, memory=memory, workers=workers, bits=bits, chunks=chunks, written=written)
-    return Partition.at(energy.shape, cuts)
+def energy_box_bytes(energy: Energy, sides: Sequence[int], bits: int) -> int:
+    """What a box of these sides of an energy takes while it is at work, its neighbours included."""
+    assert isinstance(energy.pairs, GridPairs)
+    return box_bytes(energy.pairs, sides, site_bytes=energy.site_bytes, bits=bits)
 
 
 def fitting_cuts(
-    energy: LazyEnergy,
+    energy: Energy,
     *,
     memory: int,
     workers: int,
@@ -71,7 +46,7 @@ def fitting_cuts(
     shape, room, width = energy.shape, memory - PROCESS_BYTES, bits or 32
 
     def fits(sides: Sequence[int]) -> bool:
-        return workers * block_bytes(energy, sides, width) <= room
+        return workers * energy_box_bytes(energy, sides, width) <= room
 
     whole = _Units(shape, chunks or [1] * len(shape))
     _require_room(energy, whole, memory=memory, workers=workers, bits=width)
@@ -134,15 +109,15 @@ def _halves(shape: Sequence[int], chunks: Sequence[int]) -> Iterator[_Units]:
         lengths = [-(-length // 2) for length in lengths]
 
 
-def _require_room(energy: LazyEnergy, units: _Units, *, memory: int, workers: int, bits: int) -> None:
+def _require_room(energy: Energy, units: _Units, *, memory: int, workers: int, bits: int) -> None:
     """Refuse at once what no cutting can help, and what would take more blocks than there can be."""
     # No ladder leads below half of LEAST_SIDE, nor below a unit.
     sides = [max(unit, min(n, LEAST_SIDE // 2)) for n, unit in zip(units.shape, units.lengths, strict=True)]
     chunked = any(unit > LEAST_SIDE for unit in units.lengths)
-    if workers * block_bytes(energy, sides, bits) > memory - PROCESS_BYTES:
+    if workers * energy_box_bytes(energy, sides, bits) > memory - PROCESS_BYTES:
         raise _too_little(energy, sides, memory=memory, workers=workers, bits=bits, chunked=chunked)
     some = [min(n, 64) for n in units.shape]
-    each = block_bytes(energy, some, bits) / math.prod(some)
+    each = energy_box_bytes(energy, some, bits) / math.prod(some)
     about = workers * math.prod(units.shape) * each / (memory - PROCESS_BYTES)
     if about > MOST_BLOCKS:
         raise InputError(
@@ -152,9 +127,9 @@ def _require_room(energy: LazyEnergy, units: _Units, *, memory: int, workers: in
 
 
 def _too_little(
-    energy: LazyEnergy, sides: Sequence[int], *, memory: int, workers: int, bits: int, chunked: bool
+    energy: Energy, sides: Sequence[int], *, memory: int, workers: int, bits: int, chunked: bool
 ) -> InputError:
-    needed = workers * block_bytes(energy, sides, bits) + PROCESS_BYTES
+    needed = workers * energy_box_bytes(energy, sides, bits) + PROCESS_BYTES
     advice = ", use fewer workers, or store the arrays in smaller chunks." if chunked else " or use fewer workers."
     return InputError(
         f"{as_text(memory)} of memory are too little: {workers} blocks of {' x '.join(map(str, sides))} sites, the "

@@ -1,0 +1,87 @@
+"""What work takes in memory: the one model of it, from shapes, neighbours and widths alone.
+
+    everything in one process = process + network + sites x (work + pixels) + seams
+    a box while it is solved  = network + sites x (work + what is read), its neighbours included
+
+The network is what the core holds, which says so itself; the rest was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dope import _core
+from dope.errors import InputError
+from dope.pairs import GridPairs, Pairs
+
+# Beside the network and the pixels: unary, labels, and what is in hand while blocks are opened and energies computed.
+# benchmarks/exact.py measured 17 to 30 bytes per site.
+WORK_BYTES = 24
+# Of an interpreter with NumPy and the core.
+PROCESS_BYTES = 60 << 20
+# Of a pair that crosses a seam, on top of the network: what was pushed over it, and what the search notes while it
+# mends its trees after a merge. The latter grows where seams are many. Measured on noise, with kernels of 7 to 51.
+SEAM_BYTES, DENSE_SEAM_BYTES = 250, 2000
+# Of all pairs, the share that may cross seams. With kernels of 9 to 51 on images of 64 to 512 pixels, one block was
+# quicker than any blocks of which more did, up to 100 times, and took a tenth of the memory.
+MOST_CROSSING = 1 / 32
+# Of a box, beside the network and what is read: the unary in float64, labels, codes, masks, and what is in hand while
+# they are made. Measured with benchmarks/large.py.
+BOX_WORK_BYTES = 34
+# Of a process with NumPy and the core that reads boxes, and of the coordinator's messages.
+BOX_PROCESS_BYTES = 200 << 20
+# A grid with so few sites that the core would count them: what it refuses is the kernel, or the number of axes.
+COUNTED_SITES = 1 << 20
+# More than there is.
+ENDLESS = 1 << 62
+
+
+def network_bytes(pairs: Pairs, bits: int) -> int:
+    """What the core holds for these pairs; of a grid with more places than it counts, twice that of one half."""
+    if not isinstance(pairs, GridPairs):
+        return _core.GraphFlow.bytes_needed(pairs.sites, pairs.number, bits)
+    try:
+        return _core.GridFlow.bytes_needed(pairs.shape, pairs.offsets[pairs.fits], bits)
+    except ValueError as error:
+        if pairs.sites <= COUNTED_SITES:
+            raise InputError(str(error)) from error
+        shape = pairs.shape
+        longest = max(range(len(shape)), key=lambda axis: shape[axis])
+        half = tuple(-(-n // 2) if axis == longest else n for axis, n in enumerate(shape))
+        return 2 * network_bytes(_bare(pairs, half), bits)
+
+
+def whole_bytes(pairs: Pairs, *, pixel_bytes: int, bits: int, layout: Sequence[int] | None = None) -> int:
+    """What everything takes in one process, cut into so many blocks along each axis; process included."""
+    return PROCESS_BYTES + block_bytes(pairs, pixel_bytes=pixel_bytes, bits=bits) + seam_bytes(pairs, layout)
+
+
+def block_bytes(pairs: Pairs, *, pixel_bytes: int, bits: int) -> int:
+    """What the sites of these pairs take as one block in memory."""
+    return network_bytes(pairs, bits) + pairs.sites * (WORK_BYTES + pixel_bytes)
+
+
+def seam_bytes(pairs: Pairs, layout: Sequence[int] | None) -> int:
+    if layout is None or not isinstance(pairs, GridPairs):
+        return 0
+    crossing = pairs.crossing(layout)
+    return crossing * (DENSE_SEAM_BYTES if crossing > MOST_CROSSING * pairs.number else SEAM_BYTES)
+
+
+def box_bytes(pairs: GridPairs, sides: Sequence[int], *, site_bytes: int, bits: int) -> int:
+    """What a box of these sides takes while it is read and solved, its neighbours included."""
+    region = [min(n, side + 2 * r) for n, side, r in zip(pairs.shape, sides, pairs.reach, strict=True)]
+    offsets = pairs.offsets[np.all(np.abs(pairs.offsets) < np.array(region), axis=1)]
+    try:
+        network = _core.GridFlow.bytes_needed(region, offsets, bits)
+    except ValueError:  # more places than the core counts
+        return ENDLESS
+    return network + math.prod(region) * (BOX_WORK_BYTES + site_bytes)
+
+
+def _bare(pairs: GridPairs, shape: tuple[int, ...]) -> GridPairs:
+    return replace(pairs, shape=shape, features=None, fields=None, counts=None, inside=None)

@@ -1,0 +1,83 @@
+"""What is chosen where the caller chose nothing: solver, method and number of blocks, from the energy alone.
+
+None of it depends on the machine, but for what fits into memory: results must not.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from dope.energy import Energy
+from dope.footprint import MOST_CROSSING
+from dope.pairs import GraphPairs, GridPairs, Pairs
+from dope.partition import Partition, layout_of
+from dope.protocols import BlockSolver, Method
+from dope.solvers import Brute, LsaTr, MaxFlow
+
+# What a block should weigh (8 units a pair, 32 a site), and what is best left in one block. Where blocks share a flow
+# they are work for threads: with 2 of them, 32 blocks were best in 2D with few neighbours, 16 with many, and 4 of a
+# million sites in 3D, as seams cost more there (benchmarks/exact.py); other methods lose quality at every seam.
+PAIR_UNITS, SITE_UNITS = 8, 32
+BLOCK_UNITS, WHOLE_UNITS = 64 << 20, 512 << 20
+FLOW_BLOCK_UNITS, FLOW_WHOLE_UNITS = 1 << 30, 16 << 20
+FLOW_BLOCKS, FLOW_BLOCKS_DENSE = 32, 16
+FLOW_BLOCKS_3D, FLOW_SITES_3D = 4, 1 << 20
+FEW_NEIGHBORS = 8
+SMALL_PAIRS = 1 << 20
+BRUTE_SITES = 16
+
+
+def automatic_solver(energy: Energy) -> tuple[BlockSolver, str]:
+    """Max-flow where it applies; and why."""
+    if energy.submodular:
+        return automatic_flow_solver(energy.pairs), "no weight is negative, so a minimum cut is the minimum"
+    if energy.pairs.sites <= BRUTE_SITES:
+        return Brute(), "so few sites that all labels can be tried"
+    return LsaTr(), "some weights are negative, for which it was the best of those that take any sign"
+
+
+def automatic_flow_solver(pairs: Pairs) -> MaxFlow:
+    """A small problem can afford capacities so wide that rounding does not show."""
+    return MaxFlow(bits=64) if pairs.number <= SMALL_PAIRS else MaxFlow()
+
+
+def automatic_blocks(pairs: Pairs, method: Method) -> int:
+    """1 for a small problem, else a power of two, as far as the grid's sides allow."""
+    units = PAIR_UNITS * pairs.number + SITE_UNITS * pairs.sites
+    shared = getattr(method, "shares_a_flow", False)
+    if shared and not isinstance(pairs, GraphPairs):  # whose seams take time to find
+        fewest = _blocks_for_threads(pairs)
+        whole, most = FLOW_WHOLE_UNITS, FLOW_BLOCK_UNITS
+    else:
+        whole, most, fewest = WHOLE_UNITS, BLOCK_UNITS, 1
+    if units <= whole:
+        return 1
+    number = min(max(fewest, _power_of_two(units / most)), 1 << (max(pairs.shape).bit_length() - 1))
+    if shared and isinstance(pairs, GridPairs):
+        while number > 1 and pairs.crossing(layout_of(pairs.shape, number)) > MOST_CROSSING * pairs.number:
+            number //= 2
+    return number
+
+
+def _blocks_for_threads(pairs: Pairs) -> int:
+    if len(pairs.shape) <= 2:
+        return FLOW_BLOCKS if pairs.degree <= FEW_NEIGHBORS else FLOW_BLOCKS_DENSE
+    return min(FLOW_BLOCKS_DENSE, max(FLOW_BLOCKS_3D, _power_of_two(pairs.sites / FLOW_SITES_3D)))
+
+
+def _power_of_two(number: float) -> int:
+    """The smallest one, from 1 on, that is no less."""
+    return 1 << max(0, math.ceil(math.log2(number)))
+
+
+def sharing_the_reach(partition: Partition, pairs: GridPairs) -> Partition:
+    """Blocks that share as many sites as pairs reach, or as their sides allow.
+
+    With negative weights, labels near a border are worth little to a block that does not see what lies beyond it: over
+    8 blocks without overlap a deconvolution ended 3.3 % above the whole, with it 0.1 % (experiments/curvature.py).
+    """
+    cuts = partition.cuts
+    assert cuts is not None
+    sides = [b - a for n, where in zip(pairs.shape, cuts, strict=True) for a, b in pairwise([0, *where, n]) if where]
+    return Partition.at(partition.shape, cuts, overlap=min([max(pairs.reach), *(side - 1 for side in sides)]))

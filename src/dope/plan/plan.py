@@ -1,0 +1,652 @@
+"""Plan: every decision about a run, once, with its reason.
+
+`plan(...)` decides how blocks agree, what they are, what solves them and where, whether arrays are read whole or box by
+box, and where labels go, from one model of memory (`footprint`). `Plan.run()` does what it says; nothing is decided
+anywhere else.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from dope.arrays import Labels, as_labels
+from dope.energy import Energy
+from dope.errors import DopeError, InputError
+from dope.executors import Threads
+from dope.footprint import BOX_PROCESS_BYTES, PROCESS_BYTES, block_bytes, box_bytes, whole_bytes
+from dope.live import LiveLabels
+from dope.memory import as_text, available_bytes, budget_of
+from dope.methods import Admm, Bracketing, Exact
+from dope.methods.checkpoint import cuts_of
+from dope.pairs import GraphPairs, GridPairs
+from dope.partition import Partition, layout_of
+from dope.plan.box_cuts import fitting_cuts
+from dope.plan.calibration import seconds_per_unit
+from dope.plan.defaults import automatic_blocks, automatic_solver, sharing_the_reach
+from dope.protocols import BlockSolver, Executor, FlowSolver, Method, Problem, Start
+from dope.result import Result
+from dope.rounding import nearest, rounded_down
+from dope.run import Conductor, Outcome, Run
+from dope.steps import Step
+from dope.stored import MappedTarget
+
+# Where the system does not say what is available.
+DEFAULT_MEMORY = 4 << 30
+# A coupled site's number goes out as float64 and its label comes back.
+BYTES_PER_COUPLED_SITE = 9
+# What a box is solved for: two cuts, and about half of all boxes a second time.
+BOX_PASSES = 3
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was chosen, and why."""
+
+    what: str
+    choice: str
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a run will do.
+
+    Attributes
+    ----------
+    energy : that is minimized.
+    method, solver, executor : how blocks agree, what minimizes them, and where they run.
+    cuts : where the axes of a grid are cut into blocks; None on a graph.
+    in_boxes : whether arrays stay where they are and are read box by box; otherwise they are all in memory.
+    memory : bytes that it may take, None where nobody set a limit.
+    out : where labels go, None for a new array.
+    decisions : all of that in words, with the reasons.
+    """
+
+    energy: Energy
+    method: Method
+    solver: BlockSolver
+    executor: Executor
+    cuts: tuple[tuple[int, ...], ...] | None
+    in_boxes: bool = False
+    memory: int | None = None
+    out: Any = None
+    decisions: tuple[Decision, ...] = ()
+    checkpoint: str | None = None
+    resume: bool = False
+    start: Start | None = field(default=None, repr=False)
+    _partition: Partition | None = field(default=None, repr=False)
+
+    def run(self, *, watch: Callable[[Step], object] | None = None) -> Result:
+        """Do it, here and now. `watch` is called with every Step; return True to stop there."""
+        return Run(self.conducted_by, watch=watch).work()
+
+    def begin(self, *, watch: Callable[[Step], object] | None = None) -> Run:
+        """Do it in the background."""
+        return Run(self.conducted_by, watch=watch).start()
+
+    def on(self, energy: Energy, *, start: Result | None = None) -> Plan:
+        """The same for another energy on the same sites."""
+        if energy.shape != self.energy.shape:
+            raise InputError(f"the plan is for shape {self.energy.shape}; expected an energy of that, not {energy.shape}.")
+        return replace(self, energy=energy, start=_start(energy, start))
+
+    @cached_property
+    def partition(self) -> Partition:
+        """The blocks."""
+        if self._partition is not None:
+            return self._partition
+        assert self.cuts is not None
+        return Partition.at(self.energy.shape, self.cuts)
+
+    # What it takes.
+
+    @property
+    def sites(self) -> int:
+        return self.energy.pairs.sites
+
+    @property
+    def pairs(self) -> int:
+        return self.energy.pairs.number
+
+    @property
+    def neighbors(self) -> int:
+        return self.energy.pairs.degree
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.layout)
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """How many blocks there are along each axis."""
+        if self.cuts is None:
+            return (len(self.partition.blocks),)
+        return tuple(len(where) + 1 for where in self.cuts)
+
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        """Of the largest block."""
+        if self.cuts is None:
+            return (max(len(cast("Any", block.where)) for block in self.partition.blocks),)
+        return tuple(max(high - low for low, high in self._pieces(axis)) for axis in range(len(self.cuts)))
+
+    def _pieces(self, axis: int) -> list[tuple[int, int]]:
+        assert self.cuts is not None
+        return list(pairwise([0, *self.cuts[axis], self.energy.shape[axis]]))
+
+    @property
+    def bits(self) -> int:
+        """Bits of a capacity, or as many as costs need that are no whole numbers."""
+        return getattr(self.solver, "bits", None) or 32
+
+    @property
+    def bytes(self) -> int:
+        """What this process will hold at most, about."""
+        if not self.in_boxes:
+            return whole_bytes(self.energy.pairs, pixel_bytes=_pixel_bytes(self.energy), bits=self.bits, layout=self._seams)
+        held = self.energy.site_bytes * self.sites if self.energy.in_memory else 0
+        workers = 1 if getattr(self.executor, "elsewhere", False) else min(self.executor.workers, self.blocks)
+        return BOX_PROCESS_BYTES + held + workers * self.block_bytes
+
+    @property
+    def _seams(self) -> tuple[int, ...] | None:
+        return self.layout if self.cuts is not None and getattr(self.method, "shares_a_flow", False) else None
+
+    @property
+    def block_bytes(self) -> int:
+        """What the largest block takes while it is at work."""
+        pairs = self.energy.pairs
+        if not isinstance(pairs, GridPairs):
+            return self.bytes - PROCESS_BYTES
+        if self.in_boxes:
+            return box_bytes(pairs, self.block_shape, site_bytes=self.energy.site_bytes, bits=self.bits)
+        block = replace(pairs, shape=self.block_shape, features=None, fields=None, inside=None, counts=None)
+        return block_bytes(block, pixel_bytes=_pixel_bytes(self.energy), bits=self.bits)
+
+    @property
+    def worker_bytes(self) -> int:
+        """What a worker in a process of its own takes."""
+        return self.block_bytes + BOX_PROCESS_BYTES
+
+    @property
+    def coupled_sites(self) -> int:
+        """The sites that have neighbours in other blocks."""
+        pairs = self.energy.pairs
+        if self.cuts is None or not isinstance(pairs, GridPairs):
+            return 0
+        alone = 1
+        for axis, reach in enumerate(pairs.reach):
+            pieces = self._pieces(axis)
+            ends = [(low > 0) + (high < self.energy.shape[axis]) for low, high in pieces]
+            alone *= sum(max(0, high - low - reach * sides) for (low, high), sides in zip(pieces, ends, strict=True))
+        return self.sites - alone
+
+    @property
+    def round_bytes(self) -> int:
+        """What travels between the coordinator and the blocks in a round."""
+        return BYTES_PER_COUPLED_SITE * self.coupled_sites
+
+    @property
+    def halo(self) -> float:
+        """Sites that boxes read, their neighbours included, per site that they have."""
+        pairs = self.energy.pairs
+        assert isinstance(pairs, GridPairs)
+        read = 1.0
+        for axis, (n, reach) in enumerate(zip(self.energy.shape, pairs.reach, strict=True)):
+            read *= sum(min(n, b + reach) - max(0, a - reach) for a, b in self._pieces(axis)) / n
+        return read
+
+    @cached_property
+    def seconds(self) -> float:
+        """About how long it takes, by a small problem of the same kind that is solved here and now on one core."""
+        passes = BOX_PASSES if self.in_boxes else 1
+        units = passes * (self.sites + self.pairs)
+        return seconds_per_unit(self.energy.pairs) * units / max(1, min(self.executor.workers, self.blocks))
+
+    def rows(self) -> dict[str, str]:
+        """What it is about and what it takes, by name."""
+        by = " x ".join
+        return {
+            "sites": f"{self.sites:,} ({by(map(str, self.energy.shape))})",
+            "pairs": f"{self.pairs:,} ({self.neighbors} neighbours)",
+            **{one.what: f"{one.choice}: {one.why}" for one in self.decisions},
+            "each block": f"up to {by(map(str, self.block_shape))} sites, {as_text(self.block_bytes)} at work",
+            "memory": f"about {as_text(self.bytes)}{self._limit_in_words()}",
+            "bytes per round": f"{as_text(self.round_bytes)} ({self.coupled_sites:,} sites near seams)",
+            "time": f"about {_duration(self.seconds)} with {self.executor.workers} workers",
+        }
+
+    def _limit_in_words(self) -> str:
+        return "" if self.memory is None else f" of {as_text(self.memory)} allowed"
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(map(len, rows))
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
+
+    def _repr_html_(self) -> str:
+        cells = (f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in self.rows().items())
+        return f"<table>{''.join(cells)}</table>"
+
+    # What it does.
+
+    def conducted_by(self, conductor: Conductor, *, estimate: int = 0) -> Result:
+        """The job of a run."""
+        live = LiveLabels()
+        if not self.in_boxes:
+            with conductor.cancellation:
+                energy = self.energy.read()
+            live.show(lambda box: energy.unary[box or ...] < 0)
+        else:
+            energy = self.energy
+        target = None if self.out is None else checked_target(self.out, energy.shape)
+        problem = Problem(
+            energy=energy,
+            partition=self.partition,
+            solver=self.solver,
+            executor=conductor.observed(self.executor),
+            start=self.start,
+            target=target if self.in_boxes else None,
+            memory=self.memory,
+            checkpoint=self.checkpoint,
+            resume=self.resume,
+            live=live,
+        )
+        outcome = conductor.conduct(self.method, problem, estimate=estimate)
+        result = self._result(problem, outcome, conductor)
+        if target is not None and not self.in_boxes:
+            target[energy.whole] = result.labels
+            result = replace(result, _labels=None, out=self.out)
+        return result
+
+    def _result(self, problem: Problem, outcome: Outcome, conductor: Conductor) -> Result:
+        """What is known about the labels that a method ended with, or had when it was cancelled."""
+        best, bounded = outcome.best, outcome.bounded
+        common = {
+            "stopped": outcome.stopped,
+            "trace": tuple(conductor.trace),
+            "partition": self.partition,
+            "plan": replace(self, energy=self.energy.outline(), start=None, out=None),
+            "seconds": conductor.seconds,
+        }
+        if best is None and self.in_boxes:
+            return self._result_in_boxes(problem, outcome, common)
+        if best is None:
+            if outcome.stopped != "cancelled":
+                raise DopeError("the method ended without labels; it must yield at least one Step that has them.")
+            labels = problem.live.read()
+        else:
+            assert best.labels is not None
+            labels = as_labels(best.labels, problem.energy.shape).copy()
+        energy = problem.energy.exactly(labels)
+        bound = None if bounded is None else bounded.lower_bound
+        if bound is None and outcome.stopped == "cancelled":
+            bound = _trivial_bound(problem.energy)
+        exact = (best is not None and best.exact) or (bound is not None and energy <= Fraction(bound))
+        error = 0.0 if best is None else best.rounding_error
+        return Result(
+            _labels=labels,
+            energy=nearest(energy),
+            lower_bound=_lower_bound(energy, bound, error if exact else None),
+            exact=exact,
+            rounding_error=error,
+            proved=1.0 if exact else None if best is None else best.proved,
+            certificate=None if bounded is None else bounded.certificate,
+            _kept=None if bounded is None else bounded.kept,
+            **common,
+        )
+
+    def _result_in_boxes(self, problem: Problem, outcome: Outcome, common: dict[str, Any]) -> Result:
+        """Of labels that were written to their place, or that were still there when the run was cancelled."""
+        last = outcome.bounded
+        if last is not None and last.stopped is not None:
+            return Result(
+                _labels=None, out=self.out, energy=_known(last.energy), lower_bound=last.lower_bound, exact=last.exact,
+                rounding_error=last.rounding_error, proved=last.proved, counts=getattr(last, "counts", None), **common,
+            )  # fmt: skip
+        labels = problem.live.read() if problem.live.shown and self.out is None else None
+        if labels is None and self.out is None:
+            labels = np.zeros(problem.energy.shape, dtype=np.bool_)
+        value = math.nan
+        if labels is not None and problem.energy.in_memory:
+            value = problem.energy(labels)
+        return Result(
+            _labels=labels, out=self.out, energy=value, lower_bound=None, exact=False, rounding_error=0.0, **common
+        )
+
+
+def plan(
+    energy: Energy,
+    *,
+    method: Method | None = None,
+    blocks: int | Sequence[int] | Partition | None = None,
+    overlap: float | int | None = None,
+    solver: BlockSolver | None = None,
+    executor: Executor | None = None,
+    start: Result | None = None,
+    memory: int | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    out: Any = None,
+) -> Plan:
+    """Decide what `minimize` with these arguments does, and say why, before anything is computed.
+
+    Parameters are those of `minimize`. Print the plan, or look at its attributes; `plan.run()` does it.
+
+    Examples
+    --------
+    >>> import dope
+    >>> decided = dope.plan(dope.Energy.grid(np.zeros((100, 100))))
+    >>> decided.method, decided.blocks, decided.in_boxes
+    (Exact(tolerance=0.0, rounds=None, merge=True, bracket=False), 1, False)
+    """
+    _check_arguments(energy, method, solver, executor)
+    if checkpoint is not None and resume is not None:
+        raise InputError("checkpoint and resume are both given; a run that is resumed goes on in its own folder.")
+    folder = checkpoint if resume is None else resume
+    asked = _Asked(
+        energy=energy,
+        method=method,
+        blocks=blocks,
+        overlap=overlap,
+        solver=solver,
+        executor=executor,
+        budget=budget_of(memory),
+        folder=None if folder is None else os.fspath(folder),
+        resume=resume is not None,
+        out=out,
+    )
+    return replace(asked.planned(), start=_start(energy, start))
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What a caller said."""
+
+    energy: Energy
+    method: Method | None
+    blocks: int | Sequence[int] | Partition | None
+    overlap: float | int | None
+    solver: BlockSolver | None
+    executor: Executor | None
+    budget: int | None
+    folder: str | None
+    resume: bool
+    out: Any
+
+    def planned(self) -> Plan:
+        solver, of_solver = self._solver()
+        executor = self.executor or Threads()
+        of_executor = "as asked" if self.executor is not None else "a thread per core"
+        method, of_method, in_boxes = self._method(solver, executor)
+        partition, cuts, of_blocks = self._blocks(method, solver, executor, in_boxes=in_boxes)
+        if self.out is not None:
+            checked_target(self.out, self.energy.shape)
+        found = Plan(
+            energy=self.energy,
+            method=method,
+            solver=solver,
+            executor=executor,
+            cuts=cuts,
+            in_boxes=in_boxes,
+            memory=self.budget,
+            out=self.out,
+            checkpoint=self.folder,
+            resume=self.resume,
+            _partition=partition,
+        )
+        number, layout = found.blocks, " x ".join(map(str, found.layout))
+        decisions = (
+            Decision("method", repr(method), of_method),
+            Decision("blocks", f"{number:,}" + (f" ({layout})" if cuts is not None and number > 1 else ""), of_blocks),
+            Decision("solver", repr(solver), of_solver),
+            self._integers(found),
+            Decision("runs in", repr(executor), of_executor),
+            self._arrays(found),
+            Decision("labels", "a new array" if self.out is None else type(self.out).__name__,
+                     "none was given" if self.out is None else "as asked"),
+        )  # fmt: skip
+        return replace(found, decisions=decisions)
+
+    def _solver(self) -> tuple[BlockSolver, str]:
+        return (self.solver, "as asked") if self.solver is not None else automatic_solver(self.energy)
+
+    @property
+    def _overlaps(self) -> bool:
+        return self.blocks.overlaps if isinstance(self.blocks, Partition) else bool(self.overlap)
+
+    def _method(self, solver: BlockSolver, executor: Executor) -> tuple[Method, str, bool]:
+        """The method, why, and whether it reads box by box."""
+        if self.method is not None:
+            in_boxes = bool(getattr(self.method, "reads_boxes", False))
+            if self.folder is not None and not getattr(self.method, "resumable", False):
+                raise InputError(
+                    f"method is {self.method!r}, which keeps no checkpoint; Bracketing() does. Leave method out, or "
+                    f"checkpoint and resume."
+                )
+            if not in_boxes:
+                self._require_room(self.method, solver)
+            return self.method, "as asked", in_boxes
+        method, why = self._automatic_method(solver, executor)
+        return method, why, bool(getattr(method, "reads_boxes", False))
+
+    def _automatic_method(self, solver: BlockSolver, executor: Executor) -> tuple[Method, str]:
+        """The global minimum where flows can find it.
+
+        With negative weights, blocks solved once and swept twice end as low as after ten rounds, within 0.5 % of the
+        whole on all instances of experiments/curvature.py, in half the time.
+        """
+        energy, on_grid = self.energy, isinstance(self.energy.pairs, GridPairs)
+        elsewhere = getattr(executor, "elsewhere", False)
+        flows = isinstance(solver, FlowSolver)
+        boxes_will_do = energy.submodular and on_grid and flows and not self._overlaps
+        if self.folder is not None:
+            if not boxes_will_do:
+                raise InputError(
+                    "checkpoint and resume are for the global minimum on a grid, by Bracketing(): weights of 0 or more, "
+                    "blocks without overlap and MaxFlow(). Leave them out."
+                )
+            return Bracketing(), "what blocks find is kept in a folder, from which a run can be resumed"
+        if not energy.submodular:
+            return Admm(rounds=1), "some weights are negative: blocks agree on labels of low energy"
+        if not flows:
+            return Admm(), f"{type(solver).__name__} shows no flow, and this takes any solver"
+        if self._overlaps:
+            return Admm(), "blocks overlap"
+        if elsewhere and boxes_will_do:
+            return Bracketing(), "blocks run in other processes, and this finds the global minimum there"
+        if elsewhere:
+            return Admm(), "blocks of a graph run in other processes"
+        lacking = self._lacking(Exact(), solver)
+        if lacking is not None and boxes_will_do:
+            return Bracketing(), f"the global minimum, box by box: {lacking}"
+        if lacking is not None:
+            self._require_room(Exact(), solver)
+        return Exact(), "no weight is negative, and everything fits into memory: the global minimum"
+
+    def _lacking(self, method: Method, solver: BlockSolver) -> str | None:
+        """What of memory is missing to have everything in it, in words; None where nothing is."""
+        if not isinstance(solver, FlowSolver):
+            return None  # of other solvers there is no model
+        energy = self.energy
+        needed = whole_bytes(
+            energy.pairs,
+            pixel_bytes=_pixel_bytes(energy),
+            bits=solver.bits or 32,
+            layout=self._layout(method) if isinstance(energy.pairs, GridPairs) else None,
+        )
+        if self.budget is not None:
+            short = needed > self.budget
+            return f"in one piece it takes {as_text(needed)}, and {as_text(self.budget)} are allowed" if short else None
+        available = available_bytes()
+        if available is None:
+            return None
+        here = needed - PROCESS_BYTES - (energy.site_bytes * energy.pairs.sites if energy.in_memory else 0)
+        return f"in one piece it takes {as_text(needed)}, and {as_text(available)} are available" if here > available else None
+
+    def _layout(self, method: Method) -> tuple[int, ...]:
+        blocks, pairs = self.blocks, self.energy.pairs
+        if isinstance(blocks, Partition):
+            return tuple(len(where) + 1 for where in blocks.cuts or ())
+        return layout_of(pairs.shape, automatic_blocks(pairs, method) if blocks is None else blocks)
+
+    def _require_room(self, method: Method, solver: BlockSolver) -> None:
+        lacking = self._lacking(method, solver)
+        if lacking is not None:
+            raise InputError(
+                f"{method!r} needs everything in memory: {lacking}. Allow more memory, or use Bracketing(), which "
+                f"works box by box."
+            )
+
+    def _blocks(
+        self, method: Method, solver: BlockSolver, executor: Executor, *, in_boxes: bool
+    ) -> tuple[Partition | None, tuple[tuple[int, ...], ...] | None, str]:
+        """The partition, or where to cut, and why."""
+        energy, blocks, overlap = self.energy, self.blocks, self.overlap
+        if isinstance(blocks, Partition):
+            _check_partition(energy, blocks, overlap)
+            return blocks, blocks.cuts, "as asked"
+        if in_boxes and overlap:
+            raise InputError(f"overlap is {overlap!r}; {method!r} reads boxes without overlap. Leave overlap out.")
+        if in_boxes and blocks is None:
+            cuts, why = self._box_cuts(solver, executor)
+            return None, cuts, why
+        number = automatic_blocks(energy.pairs, method) if blocks is None else blocks
+        why = "as asked" if blocks is not None else _why_so_many(cast("int", number), method)
+        if isinstance(energy.pairs, GraphPairs):
+            return Partition.graph(energy.pairs, cast("int", number), overlap=overlap or 0), None, why
+        if not overlap and (overlap is not None or energy.submodular):
+            layout = layout_of(energy.shape, number)
+            cuts = tuple(tuple(i * n // k for i in range(1, k)) for n, k in zip(energy.shape, layout, strict=True))
+            return None, cuts, why
+        partition = Partition.grid(energy.shape, number, overlap=overlap or 0)
+        if overlap is None:
+            partition = sharing_the_reach(partition, energy.pairs)
+            why += "; they share as many sites as pairs reach"
+        return partition, partition.cuts, why
+
+    def _box_cuts(self, solver: BlockSolver, executor: Executor) -> tuple[tuple[tuple[int, ...], ...], str]:
+        energy = self.energy
+        if self.resume:
+            assert self.folder is not None
+            return cuts_of(Path(self.folder), energy.shape), "as in the run that is resumed"
+        limit = self.budget
+        if limit is None:
+            available = available_bytes()
+            limit = (DEFAULT_MEMORY if available is None else available) // 2
+        cuts = fitting_cuts(
+            energy,
+            memory=limit,
+            workers=executor.workers,
+            bits=getattr(solver, "bits", None),
+            chunks=energy.chunks,
+            written=getattr(self.out, "chunks", None),
+        )
+        return cuts, f"the fewest of which {executor.workers} at work fit into {as_text(limit)}"
+
+    def _integers(self, found: Plan) -> Decision:
+        bits = getattr(found.solver, "bits", None)
+        if not isinstance(found.solver, FlowSolver):
+            return Decision("integers", "none", "the solver counts in floats")
+        if bits is None:
+            return Decision("integers", "16, 32 or 64 bits", "the narrowest that holds the costs, 32 where they are rounded")
+        why = "as asked" if self.solver is not None else "a small problem can afford that rounding does not show"
+        return Decision("integers", f"{bits} bits", why)
+
+    def _arrays(self, found: Plan) -> Decision:
+        if not found.in_boxes:
+            why = "they are there" if self.energy.in_memory else "they fit, and are read first"
+            return Decision("arrays", "in memory", why)
+        return Decision("arrays", "box by box", "each block reads its part, and forgets it")
+
+
+def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
+    """Where labels are to be written; a mapped array in a form that any process can write to."""
+    if not hasattr(out, "__setitem__") or tuple(getattr(out, "shape", ())) != shape:
+        raise InputError(f"out is {type(out).__name__} of shape {getattr(out, 'shape', None)}; expected {shape}.")
+    if isinstance(out, np.memmap) and out.mode != "c":
+        return MappedTarget.of(out)
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise InputError("out is an array that cannot be written to; expected one that can, or None for a new one.")
+    return out
+
+
+def _check_arguments(energy: object, method: object, solver: object, executor: object) -> None:
+    if not isinstance(energy, Energy):
+        raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
+    for name, plug_in, ability in (("method", method, "steps"), ("solver", solver, "prepare"), ("executor", executor, "gather")):
+        check_plug_in(name, plug_in, ability)
+
+
+def check_plug_in(name: str, plug_in: object, ability: str) -> None:
+    """Refuse what cannot do what it is for; a class is no instance."""
+    if plug_in is not None and (isinstance(plug_in, type) or not hasattr(plug_in, ability)):
+        raise InputError(f"{name} is {plug_in!r}; expected an object with {ability}, or None.")
+
+
+def _check_partition(energy: Energy, blocks: Partition, overlap: float | int | None) -> None:
+    if blocks.shape != energy.shape:
+        raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
+    if (blocks.cuts is None) != isinstance(energy.pairs, GraphPairs):
+        raise InputError("the partition is of a graph and the energy of a grid, or the other way round.")
+    if overlap:
+        raise InputError(f"overlap is {overlap!r} beside a Partition, which has its own; leave overlap out.")
+
+
+def _why_so_many(number: int, method: Method) -> str:
+    if number == 1:
+        return "so small that cutting it up does not pay"
+    return "work for threads, with few pairs across seams" if getattr(method, "shares_a_flow", False) else "of a size that a solver takes well"
+
+
+def _start(energy: Energy, previous: Result | None) -> Start | None:
+    if previous is None:
+        return None
+    if not isinstance(previous, Result):
+        raise InputError(f"start is a {type(previous).__name__}; expected the Result of an earlier minimize, or None.")
+    if previous.shape != energy.shape:
+        raise InputError(f"start is a result of shape {previous.shape}; expected the energy's {energy.shape}.")
+    return Start(previous.labels, previous.certificate, previous._kept)
+
+
+def _pixel_bytes(energy: Energy) -> int:
+    """Of a site, beside its unary."""
+    unary = energy.unary
+    own = unary.itemsize if isinstance(unary, np.ndarray) else cast("Any", unary).site_bytes
+    return max(0, energy.site_bytes - int(own))
+
+
+def _known(energy: float | None) -> float:
+    return math.nan if energy is None else energy
+
+
+def _trivial_bound(energy: Energy) -> float:
+    """Every site takes its cheaper label, and every pair with a negative weight differs."""
+    gain = sum(float(np.minimum(part, 0).sum(dtype=np.float64)) for part in [energy.unary])
+    slack = abs(gain) * energy.unary.size * float(np.finfo(np.float64).eps)  # of the sum's own rounding
+    repelled = Fraction(0) if energy.submodular else energy.pairs.repulsive.total()
+    return rounded_down(Fraction(energy.constant) + Fraction(gain) - Fraction(slack) - repelled)
+
+
+def _lower_bound(energy: Fraction, bound: float | None, rounding_error: float | None) -> float | None:
+    """The best bound known: the method's or, of a minimum but for this rounding error, its energy less that."""
+    known = [] if bound is None else [bound]
+    if rounding_error is not None:
+        known.append(rounded_down(energy - Fraction(rounding_error)))
+    # A bound that is above the float nearest to the energy is so by the rounding of that one alone.
+    return min(max(known), nearest(energy)) if known else None
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds / 60:.3g} min" if seconds < 6000 else f"{seconds / 3600:.3g} h"

@@ -1,0 +1,350 @@
+"""Run: work in the background that can be watched, read from and cancelled at any moment.
+
+A *job* is what a run does: a function of its `Conductor` that gives a Result. It may read the steps of one method, or of
+several one after the other (colours that are estimated again): they have one trace, one clock and one cancel.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from dope.arrays import Box, Labels
+from dope.cancellation import Cancellation, Cancelled
+from dope.errors import DopeError
+from dope.live import LiveLabels
+from dope.protocols import Executor, Leave, Method, Problem
+from dope.result import Result
+from dope.run.events import BlockBegun, BlockDone, Event, Finished, Stepped
+from dope.run.observed import ObservedExecutor
+from dope.steps import Step, slim
+
+# Events that a reader who comes late, or is slow, still finds.
+MOST_EVENTS = 1 << 16
+
+Watch = Callable[[Step], object]
+Job = Callable[["Conductor"], Result]
+
+
+@dataclass(frozen=True)
+class BlockState:
+    """What a block is at. `seconds` are those since it began, or that it took."""
+
+    block: int
+    where: Box | None
+    state: Literal["idle", "waiting", "working", "done"] = "idle"
+    doing: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the steps of a method came to.
+
+    `best` has the labels to return, or is None where the run was cancelled before there were some; `bounded` the best
+    lower bound.
+    """
+
+    best: Step | None
+    bounded: Step | None
+    stopped: str
+
+
+@dataclass
+class _Board:
+    """The blocks of the crew at work, as an observer of its executor sees them."""
+
+    states: list[BlockState] = field(default_factory=list)
+    begun: dict[int, float] = field(default_factory=dict)
+    asked: int = 0
+    done: int = 0
+
+
+class Run:
+    """A job under way.
+
+    Iterate over it for events: `BlockBegun`, `BlockDone`, `Stepped` for every round, and `Finished` at the end. All
+    methods may be called from any thread.
+
+    Examples
+    --------
+    >>> import dope
+    >>> run = dope.start(dope.Energy.grid(np.array([[-3.0, 1.0], [1.0, 2.0]])))
+    >>> [event.step.stopped for event in run if isinstance(event, dope.Stepped)]
+    ['exact']
+    >>> run.result().energy
+    -3.0
+    """
+
+    def __init__(self, job: Job, *, watch: Watch | None = None) -> None:
+        self._job, self._watch = job, watch
+        self._cancellation = Cancellation()
+        self._news = threading.Condition()
+        self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self._told = 0  # events ever
+        self._board = _Board()
+        self._live = LiveLabels()
+        self._place: tuple[tuple[int, ...], Box] | None = None
+        self._result: Result | None = None
+        self._error: BaseException | None = None
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._begun = time.perf_counter()
+
+    def start(self) -> Run:
+        """Begin, in a thread of its own."""
+        self._begun = time.perf_counter()
+        self._thread = threading.Thread(target=self._work_in_background, name="dope-run", daemon=True)
+        self._thread.start()
+        return self
+
+    def work(self) -> Result:
+        """Do it here and now, in the calling thread."""
+        self._begun = time.perf_counter()
+        try:
+            result = self._job(Conductor(self))
+        except BaseException as error:
+            self._end(error=error)
+            raise
+        self._end(result)
+        return result
+
+    def cancel(self) -> None:
+        """End it, within a tenth of a second: with the best labels so far and what is known about them."""
+        self._cancellation.cancel()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancellation.cancelled
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self._over.is_set()
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.perf_counter() - self._begun
+
+    def result(self, timeout: float | None = None) -> Result:
+        """Wait for the end; what came of it, or the error that it ended with. TimeoutError after so many seconds."""
+        if not self._over.wait(timeout):
+            raise TimeoutError(f"the run has not ended within {timeout} s; wait longer, or cancel it.")
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
+        return self._result
+
+    def labels(self, box: Box | None = None) -> Labels:
+        """A copy of the labels as they are now, of everything or of a box.
+
+        Before a block was solved for the first time, they are what its unaries alone would choose, or 0.
+        """
+        if self._result is not None:
+            found = self._result.labels
+            return np.array(found if box is None else found[box])
+        live, place = self._live, self._place
+        if not live.shown:
+            raise DopeError("there are no labels yet: the arrays are still being read. Ask again in a moment.")
+        if place is None:
+            return live.read(box)
+        shape, where = place
+        whole = np.zeros(shape, dtype=np.bool_)
+        whole[where] = live.read()
+        return whole if box is None else whole[box]
+
+    def block_states(self) -> tuple[BlockState, ...]:
+        """What every block is at."""
+        with self._news:
+            now, board = time.perf_counter(), self._board
+            return tuple(
+                replace(one, seconds=now - board.begun[one.block]) if one.state == "working" else one
+                for one in board.states
+            )
+
+    def __iter__(self) -> Iterator[Event]:
+        """Events as they come, from the beginning, until it is over; an error that it ended with is raised then."""
+        read = 0
+        while True:
+            with self._news:
+                self._news.wait_for(lambda: self._told > read or self._over.is_set())
+                fresh = self._told - read
+                news = list(self._events)[-fresh:] if fresh else []
+                read = self._told
+                over = self._over.is_set()
+            yield from news
+            if over and read == self._told:
+                if self._error is not None:
+                    raise self._error
+                return
+
+    def _work_in_background(self) -> None:
+        try:
+            self._end(self._job(Conductor(self)))
+        except BaseException as error:  # told to whoever asks for the result
+            self._end(error=error)
+
+    def _end(self, result: Result | None = None, *, error: BaseException | None = None) -> None:
+        self._result, self._error = result, error
+        if result is not None:
+            self._tell(Finished(result, self.seconds))
+        with self._news:
+            self._live, self._board = LiveLabels(), _Board(self._board.states)
+            self._over.set()
+            self._news.notify_all()
+
+    def _tell(self, event: Event) -> None:
+        with self._news:
+            self._events.append(event)
+            self._told += 1
+            self._news.notify_all()
+
+
+class Conductor:
+    """A run as its job sees it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.trace: list[Step] = []
+        self._left = False
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody wants it to end: no further method is to begin."""
+        return self._left or self._run.cancelled
+
+    @property
+    def cancellation(self) -> Cancellation:
+        """To be entered by whoever works for long outside a method's steps."""
+        return self._run._cancellation
+
+    @property
+    def seconds(self) -> float:
+        return self._run.seconds
+
+    def observed(self, executor: Executor) -> Executor:
+        """The executor, each block of which the run sees begin and end."""
+        return ObservedExecutor(executor, _Observer(self._run))
+
+    def place(self, shape: Sequence[int], where: Box) -> None:
+        """Labels from now on are those of a box in something larger."""
+        self._run._place = tuple(shape), where
+
+    def conduct(self, method: Method, problem: Problem, *, estimate: int = 0) -> Outcome:
+        """Read the steps of a method to their end, or until somebody wants no more."""
+        self._run._live = problem.live
+        best: Step | None = None
+        bounded: Step | None = None
+        stopped = "no round"
+        try:
+            with self.cancellation:
+                for step in self._steps(method.steps(problem), estimate):
+                    if step.labels is not None and (best is None or step.exact or _preferred(step, best)):
+                        best = step
+                    if step.lower_bound is not None and (bounded is None or step.lower_bound >= _bound(bounded)):
+                        bounded = step
+                    stopped = step.stopped or stopped
+        except Cancelled:
+            if not self._run.cancelled:
+                raise
+            stopped = "cancelled"
+        return Outcome(best, bounded, stopped)
+
+    def _steps(self, steps: Generator[Step, None, None], estimate: int) -> Iterator[Step]:
+        """The steps, shown one by one; when somebody wants to leave, one more that says so."""
+        with closing(steps):
+            for found in steps:
+                step = self._stamped(found, estimate)
+                if step.labels is not None:
+                    step.labels.flags.writeable = False  # a watcher may look, and keep them, but not change them
+                if step.stopped != "cancelled":
+                    self._show(step)
+                yield step
+                if step.stopped is not None:
+                    continue
+                if self._wants_to_leave(step):
+                    self._left = True
+                    try:
+                        yield self._stamped(steps.throw(Leave()), estimate)
+                    except (Leave, StopIteration):
+                        yield replace(step, stopped="cancelled")
+                    return
+
+    def _stamped(self, step: Step, estimate: int) -> Step:
+        """By the one clock of the run."""
+        return replace(step, seconds=self._run.seconds, estimate=estimate)
+
+    def _show(self, step: Step) -> None:
+        short = slim(step)
+        self.trace.append(short)
+        self._run._tell(Stepped(short))
+
+    def _wants_to_leave(self, step: Step) -> bool:
+        watch = self._run._watch
+        return watch is not None and _is_true(watch(step))
+
+
+class _Observer:
+    """Tells the run what an executor's blocks are at."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def gathered(self, places: Sequence[Any]) -> None:
+        with self._run._news:
+            states = [BlockState(k, where if isinstance(where, tuple) else None) for k, where in enumerate(places)]
+            self._run._board = _Board(states)
+
+    def asked(self, doing: dict[int, str]) -> None:
+        with self._run._news:
+            board = self._run._board
+            board.asked, board.done = len(doing), 0
+            board.states = [
+                replace(one, state="waiting", doing=doing[one.block], seconds=0.0)
+                if one.block in doing
+                else replace(one, state="idle")
+                for one in board.states
+            ]
+
+    def begun(self, block: int) -> None:
+        run, now = self._run, time.perf_counter()
+        with run._news:
+            one = replace(run._board.states[block], state="working")
+            run._board.states[block] = one
+            run._board.begun[block] = now
+            run._tell(BlockBegun(block, one.where, one.doing, now - run._begun))
+
+    def done(self, block: int) -> None:
+        run, now = self._run, time.perf_counter()
+        with run._news:
+            board = run._board
+            board.done += 1
+            lasted = now - board.begun.get(block, now)
+            one = replace(board.states[block], state="done", seconds=lasted)
+            board.states[block] = one
+            run._tell(BlockDone(block, one.where, one.doing, board.done, board.asked, now - run._begun))
+
+
+def _preferred(step: Step, best: Step) -> bool:
+    """Lower or, at the same height, with labels of which something is proved."""
+    if step.energy is None or best.energy is None:
+        return step.energy is not None or best.energy is None
+    return step.energy < best.energy or (step.energy == best.energy and step.proved is not None)
+
+
+def _bound(step: Step) -> float:
+    assert step.lower_bound is not None
+    return step.lower_bound
+
+
+def _is_true(answer: object) -> bool:
+    """True itself: a watcher that happens to return something else does not mean to cancel."""
+    return isinstance(answer, bool | np.bool_) and bool(answer)
