@@ -11,18 +11,20 @@ from dope import starting as starting  # before all that takes time to load
 # isort: split
 from typing import TYPE_CHECKING
 
-from dope.api import minimize
+from dope.api import minimize, start
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import DopeError, InputError, MissingExtraError
 from dope.executors import Dask, Serial, Threads
-from dope.lazy import LazyEnergy
 from dope.methods import Admm, Bracketing, Exact
 from dope.partition import Block, Partition
-from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
+from dope.plan import Plan, plan
+from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem
 from dope.result import Result
+from dope.run import BlockBegun, BlockDone, Finished, Run, Stepped
 from dope.segmentation import segment
 from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Qpbo, Tabu, TrwS
+from dope.steps import AdmmStep, BracketingStep, ExactStep, Step
 from dope.verify import Verdict, verify
 
 if TYPE_CHECKING:
@@ -44,11 +46,15 @@ from_dimod, to_dimod = Energy.from_dimod, Energy.to_dimod
 
 __all__ = [
     "Admm",
+    "AdmmStep",
     "Anneal",
     "Answer",
     "Block",
+    "BlockBegun",
+    "BlockDone",
     "BlockSolver",
     "Bracketing",
+    "BracketingStep",
     "Brute",
     "Certificate",
     "Crossings",
@@ -56,11 +62,12 @@ __all__ = [
     "DopeError",
     "Energy",
     "Exact",
+    "ExactStep",
     "Executor",
+    "Finished",
     "FlowMinimizer",
     "Icm",
     "InputError",
-    "LazyEnergy",
     "LsaAux",
     "LsaTr",
     "MaxFlow",
@@ -69,19 +76,24 @@ __all__ = [
     "Minimizer",
     "MissingExtraError",
     "Partition",
+    "Plan",
     "Problem",
     "Qpbo",
     "Result",
+    "Run",
     "Serial",
     "Step",
+    "Stepped",
     "Tabu",
     "Threads",
     "TrwS",
     "Verdict",
     "from_dimod",
     "minimize",
+    "plan",
     "read_energy",
     "segment",
+    "start",
     "to_dimod",
     "verify",
 ]

@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,7 @@ def measure_facts(
 class Measure:
     """Asks a block for its facts; the contrast is counted in `unit`, or left out where that is None."""
 
+    kind: ClassVar[str] = "measure"
     unary: bool
     places: bool
     unit: float | None

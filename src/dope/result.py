@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import report
-from dope.arrays import Box, Labels
+from dope.arrays import Labels
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import DopeError

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dope.steps import BlockTask
+
 
 @dataclass
 class Work:
@@ -36,3 +38,20 @@ class Work:
         begun = time.perf_counter()
         yield
         setattr(self, what, getattr(self, what) + time.perf_counter() - begun)
+
+    def as_task(self, block: int, kind: str, *, sites: int, region: int, sent: int = 0, received: int = 0) -> BlockTask:
+        """For a trace: what a block was asked, and did."""
+        return BlockTask(
+            block=block,
+            worker=self.worker,
+            begun=self.begun,
+            ended=self.ended,
+            read=self.read,
+            solve=self.solve,
+            write=self.write,
+            kind=kind,
+            sites=sites,
+            region=region,
+            sent=sent,
+            received=received,
+        )

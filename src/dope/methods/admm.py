@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -30,12 +30,14 @@ import numpy.typing as npt
 from dope.arrays import Labels, Sites
 from dope.energy import Energy
 from dope.errors import InputError
+from dope.live import LiveLabels
 from dope.methods.admm_block import BlockRecipe, Measure, Near, Repulsion, Seams, Solve, Solved, Survey, Values
 from dope.methods.exact import Exact
 from dope.methods.roof_bound import RoofBound, find_roof_bound
 from dope.methods.sweeps import sweep
-from dope.protocols import Crew, FlowSolver, Leave, Problem, RoofDualSolver, Step
+from dope.protocols import Crew, FlowSolver, Leave, Problem, RoofDualSolver
 from dope.rounding import nearest, rounded_down
+from dope.steps import AdmmStep, ExactStep
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Admm:
         """
         return cls(mu0=mu0, mu_fact=mu_fact, rounds=rounds, eps=eps, patience=None, penalty="all", sweeps=0, bound=0)
 
-    def steps(self, problem: Problem) -> Generator[Step, None, None]:
+    def steps(self, problem: Problem) -> Generator[AdmmStep, None, None]:
         """One Step per round."""
         begun = time.perf_counter()
         recipes = [
@@ -97,14 +99,18 @@ class Admm:
         ]
         sweeps = self.sweeps if len(recipes) > 1 else 0
         best = last = None
+        live = _first_live(problem)
+        problem.live.show(lambda box: live[... if box is None else box].copy())
         with problem.executor.gather(recipes) as crew:
-            for last in self._rounds(problem, crew, begun):
+            for last in self._rounds(problem, crew, begun, live):
                 best = last if best is None or last.energy < best.energy else best
                 if last.stopped is None or sweeps:
                     yield replace(last, stopped=None)
         assert best is not None and best.labels is not None and last is not None
         stopped = last.stopped
-        for number, labels in enumerate(sweep(problem, _better_of(best, problem), sweeps), start=1):
+        polished = _better_of(best, problem)
+        live[...] = polished
+        for number, labels in enumerate(sweep(problem, polished, sweeps, live), start=1):
             last = replace(
                 last,
                 round=last.round + 1,
@@ -118,14 +124,15 @@ class Admm:
                 yield replace(last, stopped=None)
         yield replace(self._bounded(problem, last), seconds=time.perf_counter() - begun, stopped=stopped)
 
-    def _bounded(self, problem: Problem, last: Step) -> Step:
+    def _bounded(self, problem: Problem, last: AdmmStep) -> AdmmStep:
         """The last step with a bound by flows between the blocks, where that is possible."""
         partition, solver = problem.partition, problem.solver
         if not self.bound or len(partition.blocks) == 1 or (partition.overlaps and partition.cuts is None):
             return last
         if getattr(problem.executor, "elsewhere", False):  # flows are in the memory of one process
             return last
-        apart = replace(problem, partition=partition.even() if partition.overlaps else partition, start=None)
+        whole = partition.even() if partition.overlaps else partition
+        apart = replace(problem, partition=whole, start=None, live=LiveLabels())
         if problem.energy.submodular and isinstance(solver, FlowSolver):
             return _with_bound(last, self._flows(apart), problem.energy)
         if not problem.energy.submodular and isinstance(solver, RoofDualSolver):
@@ -133,7 +140,7 @@ class Admm:
             return _with_roof_bound(last, roof, problem.energy)
         return last
 
-    def _flows(self, problem: Problem) -> Step:
+    def _flows(self, problem: Problem) -> ExactStep:
         """What some rounds of flows between the blocks end with."""
         steps = Exact(rounds=self.bound, bracket=True).steps(problem)
         with closing(steps):
@@ -142,7 +149,9 @@ class Admm:
                 step = next(steps) if step.round <= self.bound else steps.throw(Leave())
         return step
 
-    def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
+    def _rounds(
+        self, problem: Problem, crew: Crew, begun: float, live: Labels
+    ) -> Generator[AdmmStep, None, None]:
         survey = Survey(strength=self.mu0 == "auto")
         consensus = _Consensus(problem, crew.ask([survey] * len(problem.partition.blocks)))
         mu = consensus.first_mu(self.mu0)
@@ -153,7 +162,7 @@ class Admm:
                 Solve(consensus.near(k, consensus.y), consensus.multiplier(k), mu, labels_before, self.penalty == "all")
                 for k, labels_before in enumerate(previous)
             ]
-            solved: list[Solved] = crew.ask(questions)
+            solved: list[Solved] = crew.ask(questions, done=_showing(problem, live))
             previous = labels = [one.answer.labels for one in solved]
             step = consensus.update(solved, mu)
             whole, energy, relaxed = consensus.measure(crew, labels)
@@ -161,7 +170,7 @@ class Admm:
                 bound = consensus.first_bound(crew, solved)
             if energy < best:
                 best, best_round = energy, number
-            yield Step(
+            yield AdmmStep(
                 round=number,
                 energy=energy,
                 labels=whole,
@@ -355,7 +364,7 @@ def _proved(solved: Sequence[Solved]) -> float | None:
     return float(solved[0].answer.proved.mean())
 
 
-def _with_bound(last: Step, flows: Step, energy: Energy) -> Step:
+def _with_bound(last: AdmmStep, flows: ExactStep, energy: Energy) -> AdmmStep:
     """The last step with what flows found: labels that are proved, and a bound if it is better."""
     assert flows.labels is not None and flows.decided is not None and last.labels is not None
     last = _with_proved(last, flows.decided, flows.labels, energy)
@@ -364,14 +373,14 @@ def _with_bound(last: Step, flows: Step, energy: Energy) -> Step:
     return replace(last, lower_bound=flows.lower_bound, certificate=flows.certificate)
 
 
-def _with_roof_bound(last: Step, roof: RoofBound, energy: Energy) -> Step:
+def _with_roof_bound(last: AdmmStep, roof: RoofBound, energy: Energy) -> AdmmStep:
     """The last step with what the roof dual proves: labels, and a bound if it is better."""
     if last.lower_bound is None or roof.lower_bound > last.lower_bound:
         last = replace(last, lower_bound=roof.lower_bound)
     return _with_proved(last, roof.decided, roof.labels, energy)
 
 
-def _with_proved(last: Step, decided: Labels, found: Labels, energy: Energy) -> Step:
+def _with_proved(last: AdmmStep, decided: Labels, found: Labels, energy: Energy) -> AdmmStep:
     """The last step with the labels found where they are decided, which does not raise the energy, and their number.
 
     Where costs were rounded, what is best for the integers can cost a little: the labels stay as they were then.
@@ -384,6 +393,22 @@ def _with_proved(last: Step, decided: Labels, found: Labels, energy: Energy) -> 
     return replace(last, proved=float((decided & (found == last.labels)).mean()))
 
 
+def _first_live(problem: Problem) -> Labels:
+    """Labels to show before any block was solved."""
+    start = problem.start
+    return start.labels.copy() if start is not None else np.asarray(problem.energy.unary < 0)
+
+
+def _showing(problem: Problem, live: Labels) -> Callable[[int, Solved], None]:
+    """Puts a block's labels where they can be seen, as soon as they are there."""
+    blocks = problem.partition.blocks
+
+    def done(k: int, reply: Solved) -> None:
+        live[blocks[k].where] = reply.answer.labels
+
+    return done
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
@@ -392,7 +417,7 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _better_of(best: Step, problem: Problem) -> Labels:
+def _better_of(best: AdmmStep, problem: Problem) -> Labels:
     """The labels of a step, or those to start with, or constant ones: small blocks can do that badly."""
     assert best.labels is not None
     energy, start = problem.energy, problem.start

@@ -90,6 +90,10 @@ class BlockRecipe:
     k: int
     solver: BlockSolver
 
+    @property
+    def where(self) -> Index:
+        return self.partition.blocks[self.k].where
+
     def open(self) -> OpenedBlock:
         return OpenedBlock(self._excerpt(), self.solver)
 

@@ -1,6 +1,5 @@
 """A block of `Bracketing`: reads its part of the arrays where it runs, does what the message says, and keeps nothing.
 
-Look      what the scale and beta follow from: the largest unary, the mean contrast
 Prove     which labels are certain whatever the open sites outside are
 Extract   what is left of the energy on the open sites, as a list of pairs
 Settle    the best labels of open sites when pairs with open sites of other blocks are left out
@@ -9,79 +8,24 @@ Finish    the energy of labels, and the labels written to their place
 
 from __future__ import annotations
 
-import math
-import os
-import socket
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dope import _core
-from dope.arrays import Box, Labels, Sites, binary_places, digest
+from dope.arrays import Box, Labels, Sites
 from dope.energy import Energy
-from dope.errors import InputError
 from dope.fixed_point import FixedPoint
-from dope.lazy import LazyEnergy
 from dope.methods.known import LABEL, OPEN, Codes, moved, packed, unpacked
-from dope.pairs import native_features
+from dope.pairs import GridPairs
 from dope.protocols import FlowSolver
 from dope.sums import exact_sum
+from dope.work import Work
 
 # A price beyond this decides its site alone, and the sum of its pairs beside it is an int64 still.
 MOST_UNITS = 2.0**50
-
-
-@dataclass
-class Work:
-    """What a block did, when and where; seconds by `time.time` and for reading, solving and writing."""
-
-    worker: str = ""
-    begun: float = 0.0
-    ended: float = 0.0
-    read: float = 0.0
-    solve: float = 0.0
-    write: float = 0.0
-
-    @contextmanager
-    def timed(self, what: str) -> Iterator[None]:
-        begun = time.perf_counter()
-        yield
-        setattr(self, what, getattr(self, what) + time.perf_counter() - begun)
-
-
-@dataclass(frozen=True)
-class Look:
-    """Asks for facts; the contrast is counted in `unit`, or left out where that is None."""
-
-    prices: bool
-    places: bool
-    unit: float | None
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Facts about the sites of a block that take part, and about the pairs that begin there.
-
-    `digest` is of all that the block's part of the energy follows from; it is empty where prices were not asked for.
-    """
-
-    inside: int
-    largest: float
-    total: float
-    places: int | None
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    contrast: int
-    pairs: int
-    digest: str
-    work: Work
 
 
 @dataclass(frozen=True)
@@ -91,6 +35,7 @@ class Prove:
     `solver` opens flows, and `fixed` says how these count costs.
     """
 
+    kind: ClassVar[str] = "prove"
     solver: FlowSolver
     fixed: FixedPoint
     mine: Box
@@ -117,6 +62,8 @@ class Proved:
 class Extract(Prove):
     """As `Prove`; answered with `Extracted`."""
 
+    kind: ClassVar[str] = "extract"
+
 
 @dataclass(frozen=True, eq=False)
 class Extracted:
@@ -139,11 +86,14 @@ class Extracted:
 class Settle(Prove):
     """As `Prove`; answered with codes whose sites are as open as before, but have labels."""
 
+    kind: ClassVar[str] = "settle"
+
 
 @dataclass(frozen=True)
 class Finish:
     """`codes` are those of the block and all its neighbours; `target`, if there is one, is where labels go."""
 
+    kind: ClassVar[str] = "finish"
     region: Box
     codes: bytes
     target: Any = field(default=None, repr=False)
@@ -163,28 +113,31 @@ class Finished:
 class BoxRecipe:
     """A block, told by its place; sent elsewhere it takes along arrays in memory as far as it needs them."""
 
-    energy: LazyEnergy
-    box: Box
+    energy: Energy
+    where: Box
 
     def open(self) -> BoxWorker:
-        return BoxWorker(self.energy, self.box)
+        return BoxWorker(self.energy, self.where)
 
-    def __reduce__(self) -> tuple[type[BoxRecipe], tuple[LazyEnergy, Box]]:
-        return BoxRecipe, (self.energy.excerpt(self.energy.pairs.around(self.box)), self.box)
+    def __reduce__(self) -> tuple[type[BoxRecipe], tuple[Energy, Box]]:
+        return BoxRecipe, (self.energy.confined_to(grid_of(self.energy).around(self.where)), self.where)
+
+
+def grid_of(energy: Energy) -> GridPairs:
+    assert isinstance(energy.pairs, GridPairs)
+    return energy.pairs
 
 
 class BoxWorker:
     """Answers messages; nothing stays from one to the next."""
 
-    def __init__(self, energy: LazyEnergy, box: Box) -> None:
+    def __init__(self, energy: Energy, box: Box) -> None:
         self._energy, self._box = energy, box
 
-    def __call__(self, message: Look | Prove | Finish) -> Any:
-        work = Work(worker=f"{socket.gethostname()}:{os.getpid()}:{threading.current_thread().name}", begun=time.time())
+    def __call__(self, message: Prove | Finish) -> Any:
+        work = Work.here()
         try:
             match message:
-                case Look():
-                    return self._look(message, work)
                 case Extract():
                     return self._extract(message, work)
                 case Settle():
@@ -194,50 +147,7 @@ class BoxWorker:
                 case Finish():
                     return self._finish(message, work)
         finally:
-            work.ended = time.time()
-
-    def _look(self, ask: Look, work: Work) -> Seen:
-        energy, box = self._energy, self._box
-        region = energy.pairs.around(box)
-        mine = moved(box, [s.start for s in region], -1)
-        with work.timed("read"):
-            inside = energy.inside_at(region)
-            nothing = inside is not None and not inside[mine].any()
-            prices = energy.unary.at(box) if ask.prices and not nothing else None
-            seen = energy.features is not None and not nothing
-            pixels = energy.features_at(region, inside) if seen else None
-        largest = total = 0.0
-        places: int | None = 0 if ask.places else None
-        number = math.prod(s.stop - s.start for s in box) if inside is None else int(np.count_nonzero(inside[mine]))
-        if prices is not None:
-            own = prices if inside is None else prices[inside[mine]]
-            _require_finite(own, box)
-            size = np.abs(own)
-            largest, total = float(size.max()), float(size.sum(dtype=np.float64))
-            places = binary_places([own]) if ask.places else None
-        low: tuple[float, ...] = ()
-        high: tuple[float, ...] = ()
-        contrast = pairs = 0
-        if pixels is not None:
-            used = pixels[mine].reshape(-1, pixels.shape[-1]) if inside is None else pixels[mine][inside[mine]]
-            low = tuple(float(used[:, c].min()) for c in range(used.shape[-1]))
-            high = tuple(float(used[:, c].max()) for c in range(used.shape[-1]))
-            if ask.unit is not None and len(energy.pairs.offsets):
-                corners = [s.start for s in mine], [s.stop for s in mine]
-                here = None if inside is None else np.ascontiguousarray(inside)
-                with work.timed("solve"):
-                    contrast, pairs = _core.contrast(
-                        native_features(pixels), energy.pairs.offsets, *corners, ask.unit, here
-                    )
-        here_only = (None if wider is None else wider[mine] for wider in (inside, pixels))
-        found = digest([*here_only, prices, *self._given_weights(box)]) if ask.prices else ""
-        return Seen(number, largest, total, places, low, high, contrast, pairs, found, work)
-
-    def _given_weights(self, box: Box) -> list[npt.NDArray[Any]]:
-        """What the weights of a box's pairs are made of besides features."""
-        fields, counts = self._energy.fields or (), self._energy.pairs.counts
-        divisors = [] if counts is None else [count[s] for count, s in zip(counts, box, strict=True)]
-        return [*(field.at(box) for field in fields), *divisors]
+            work.end()
 
     def _prove(self, ask: Prove, work: Work) -> Proved:
         part = self._opened(ask, work)
@@ -420,10 +330,3 @@ def _between_blocks(energy: Energy, labels: Labels, undecided: Labels, mine: Box
     some = replace(pairs, inside=np.ascontiguousarray(inside))
     left_out: Fraction = some.exact_roughness(labels, mine) - some.crop(mine).exact_roughness(labels[mine])
     return left_out
-
-
-def _require_finite(values: npt.NDArray[Any], box: Box) -> None:
-    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
-        where = ", ".join(f"{s.start}:{s.stop}" for s in box)
-        bad = values[~np.isfinite(values)][0]
-        raise InputError(f"unary holds {bad} in [{where}]; expected finite numbers. Clip or replace such values first.")

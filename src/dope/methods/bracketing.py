@@ -18,40 +18,29 @@ So blocks may run anywhere, fail and run again, in any order: the labels are tho
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dope.arrays import Box, Sites
+from dope.arrays import Box, Labels, Sites
+from dope.energy import Energy
 from dope.errors import DopeError, InputError
+from dope.facts import Measured, measure_facts
 from dope.fixed_point import Costs, FixedPoint
-from dope.lazy import SMALL_INTEGERS, Facts, LazyEnergy
-from dope.methods.bracket_block import (
-    BoxRecipe,
-    Extract,
-    Extracted,
-    Finish,
-    Finished,
-    Look,
-    Prove,
-    Proved,
-    Seen,
-    Settle,
-    Work,
-)
+from dope.methods.bracket_block import BoxRecipe, Extract, Extracted, Finish, Finished, Prove, Proved, Settle, grid_of
 from dope.methods.checkpoint import Checkpoint, read_manifest, require_new
 from dope.methods.known import LABEL, OPEN, Codes, Known, packed, unpacked
 from dope.pairs import GraphPairs
 from dope.partition import Partition
-from dope.protocols import Executor, FlowSolver, LazyProblem, Leave, Problem, Step, Tasks, require_flow_solver
+from dope.protocols import Executor, FlowSolver, Leave, Problem, require_flow_solver
 from dope.rounding import nearest, rounded_down
+from dope.steps import BlockTask, BracketingStep, Tasks
 
 # A pass that leaves more than this share of what was open open is the last.
 WORTH_ANOTHER_PASS = 0.5
@@ -75,6 +64,9 @@ class Bracketing:
     resume : whether to go on from the replies in that folder.
     """
 
+    reads_boxes: ClassVar[bool] = True
+    resumable: ClassVar[bool] = True
+
     passes: int = 8
     memory: int | None = None
     checkpoint: str | None = None
@@ -87,18 +79,17 @@ class Bracketing:
         if self.resume and self.checkpoint is None:
             raise InputError("Bracketing: resume is True without a checkpoint; expected the folder to go on from.")
 
-    def steps(self, problem: Problem | LazyProblem) -> Generator[Step, None, None]:
+    def steps(self, problem: Problem) -> Generator[BracketingStep, None, None]:
         """One Step per pass, and one at the end."""
         begun = time.perf_counter()
-        if isinstance(problem, Problem):
-            lazy = LazyEnergy.of(problem.energy)
-            problem = LazyProblem(lazy, problem.partition, problem.solver, problem.executor)
         solver = _checked(problem)
-        self._require_folder()
-        problem = replace(problem, energy=looked_at(problem.energy, problem.partition, problem.executor))
-        energy = problem.energy
+        told = self._told_by(problem)
+        told._require_folder()
+        log = TaskLog()
+        energy = measure_facts(problem.energy, problem.partition, problem.executor, done=log.measured(problem))
+        problem = replace(problem, energy=energy)
         fixed = FixedPoint.for_costs(_costs(energy), solver.bits)
-        run = _Run(problem, solver, fixed, self._checkpoint(problem, fixed))
+        run = _Run(problem, solver, fixed, told._checkpoint(problem, fixed), log)
         stopped: str | None = None
         number, before = 0, math.inf
         while stopped is None:
@@ -113,14 +104,23 @@ class Bracketing:
             if left == 0 or number >= self.passes or left > WORTH_ANOTHER_PASS * before:
                 break
             before = left if number > 1 else math.inf  # the second pass is the first that sees what lies beyond seams
-        if stopped is None and run.known.open and run.known.open <= self._open_sites(energy):
+        if stopped is None and run.known.open and run.known.open <= told._open_sites(energy):
             run.solve_rest()
         stopped = stopped or ("undecided" if run.known.open else "exact")
         if run.known.open:
             run.settle()
         yield run.last(number + 1, stopped, begun)
 
-    def _open_sites(self, energy: LazyEnergy) -> int:
+    def _told_by(self, problem: Problem) -> Bracketing:
+        """What the problem says where nothing was said here: half of its memory is for the open sites."""
+        memory = self.memory
+        if memory is None and problem.memory is not None:
+            memory = problem.memory // 2
+        if self.checkpoint is not None or problem.checkpoint is None:
+            return replace(self, memory=memory)
+        return replace(self, memory=memory, checkpoint=problem.checkpoint, resume=problem.resume)
+
+    def _open_sites(self, energy: Energy) -> int:
         if self.memory is None:
             return OPEN_SITES
         return self.memory // (GRAPH_SITE_BYTES + GRAPH_PAIR_BYTES * energy.pairs.degree // 2)
@@ -130,7 +130,7 @@ class Bracketing:
         if self.checkpoint is not None:
             (read_manifest if self.resume else require_new)(Path(self.checkpoint))
 
-    def _checkpoint(self, problem: LazyProblem, fixed: FixedPoint) -> Checkpoint | None:
+    def _checkpoint(self, problem: Problem, fixed: FixedPoint) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         manifest = manifest_of(problem.energy, problem.partition, fixed)
@@ -138,7 +138,7 @@ class Bracketing:
         return make(Path(self.checkpoint), manifest)
 
 
-def manifest_of(energy: LazyEnergy, partition: Partition, fixed: FixedPoint) -> dict[str, Any]:
+def manifest_of(energy: Energy, partition: Partition, fixed: FixedPoint) -> dict[str, Any]:
     """What replies follow from."""
     facts, pairs = energy.facts, energy.pairs
     assert facts is not None
@@ -147,13 +147,13 @@ def manifest_of(energy: LazyEnergy, partition: Partition, fixed: FixedPoint) -> 
         "arrays": facts.digest,
         "kernel": pairs.offsets.tolist(),
         "weights": [value.hex() for value in pairs.factors.tolist()],
-        "beta": float(energy.beta or 0.0).hex(),
+        "beta": float(grid_of(energy).beta or 0.0).hex(),
         "blocks": [list(axis) for axis in partition.cuts or ()],
         "scale": [fixed.scale.hex(), fixed.bits],
     }
 
 
-def _checked(problem: LazyProblem) -> FlowSolver:
+def _checked(problem: Problem) -> FlowSolver:
     if not problem.energy.submodular:
         raise InputError(
             f"a pair weight is as low as {problem.energy.pairs.lowest:g}; Bracketing() needs weights of 0 or more. "
@@ -164,80 +164,68 @@ def _checked(problem: LazyProblem) -> FlowSolver:
     return require_flow_solver(problem.solver, "open_flow", method="Bracketing()")
 
 
-def looked_at(energy: LazyEnergy, partition: Partition, executor: Executor) -> LazyEnergy:
-    """The energy with its facts and its beta: all arrays are read once, or twice for pixels that are no integers."""
-    if energy.facts is not None:
-        return energy
-    places = energy.beta == 0.0 and energy.pairs.binary_places() is not None if energy.fields is None else False
-    small = energy.features is not None and energy.features.dtype.str in SMALL_INTEGERS
-    first = Look(prices=True, places=places, unit=2.0**-6 if small and energy.beta is None else None)
-    seen = _look(energy, partition, executor, first)
-    inside = sum(one.inside for one in seen)
-    if inside == 0:
-        raise InputError("mask has no site inside; expected some that are not 0, where sites take part.")
-    beta = energy.beta
-    if beta is None:
-        beta = _beta(energy, partition, executor, seen, first.unit)
-    sites, largest = math.prod(energy.shape), max(one.largest for one in seen)
-    found = [one.places for one in seen if one.inside]
-    facts = Facts(
-        sites=sites,
-        inside=inside,
-        largest=largest,
-        total=math.fsum(one.total for one in seen),
-        places=None if any(p is None for p in found) else max(p for p in found if p is not None),
-        beta=beta,
-        digest=hashlib.sha256("".join(one.digest for one in seen).encode()).hexdigest(),
-    )
-    return replace(energy, beta=beta, facts=facts)
-
-
-def _look(energy: LazyEnergy, partition: Partition, executor: Executor, look: Look) -> list[Seen]:
-    recipes = [BoxRecipe(energy, _box(block.where)) for block in partition.blocks]
-    with executor.gather(recipes) as crew:
-        return crew.ask([look] * len(recipes))
-
-
-def _beta(
-    energy: LazyEnergy, partition: Partition, executor: Executor, seen: Sequence[Seen], unit: float | None
-) -> float:
-    """As `mean_contrast_beta`: to the same bit, however the grid is cut."""
-    lows = np.array([one.low for one in seen if one.low])
-    highs = np.array([one.high for one in seen if one.low])
-    spread = highs.max(axis=0) - lows.min(axis=0)
-    widest = float((spread * spread).sum())
-    if widest == 0.0 or not len(energy.pairs.offsets):
-        return 0.0
-    if not math.isfinite(widest):
-        raise InputError("features differ by more than a float64 can square; scale them down first.")
-    if unit is None:
-        unit = math.ldexp(1.0, math.frexp(widest)[1] - 40)
-        if unit == 0.0:
-            return 0.0
-        seen = _look(energy, partition, executor, Look(prices=False, places=False, unit=unit))
-    total, pairs = sum(one.contrast for one in seen), sum(one.pairs for one in seen)
-    return pairs / (2.0 * total * unit) if total else 0.0
-
-
 def _box(where: Any) -> Box:
     assert isinstance(where, tuple)
     return where
+
+
+class TaskLog:
+    """What blocks did since it was last read."""
+
+    def __init__(self) -> None:
+        self._tasks: list[BlockTask] = []
+        self._statistics: object | None = None
+
+    def measured(self, problem: Problem) -> Callable[[int, Measured], None]:
+        """Takes the replies of those that measure the facts of an energy."""
+        places, grid = [_box(block.where) for block in problem.partition.blocks], grid_of(problem.energy)
+
+        def done(k: int, reply: Measured) -> None:
+            sites, region = _size(places[k]), _size(grid.around(places[k]))
+            self._tasks.append(reply.work.as_task(k, "measure", sites=sites, region=region))
+
+        return done
+
+    def ask(self, executor: Executor, recipes: Sequence[BoxRecipe], messages: Sequence[Any], take: Any) -> list[Any]:
+        """The replies; `take` gets each with its place as soon as it is there."""
+
+        def done(k: int, reply: Any) -> None:
+            message = messages[k]
+            sites, region = _size(getattr(message, "mine", recipes[k].where)), _size(message.region)
+            sent = len(message.codes or b"")
+            self._tasks.append(
+                reply.work.as_task(k, message.kind, sites=sites, region=region, sent=sent, received=reply.bytes)
+            )
+            if take is not None:
+                take(k, reply)
+
+        with executor.gather(recipes) as crew:
+            replies = crew.ask(messages, done=done)
+            self._statistics = getattr(crew, "statistics", None)
+        return replies
+
+    def read(self) -> Tasks:
+        tasks = Tasks(tuple(self._tasks), self._statistics)
+        self._tasks, self._statistics = [], None
+        return tasks
 
 
 class _Run:
     """The coordinator's side."""
 
     def __init__(
-        self, problem: LazyProblem, solver: FlowSolver, fixed: FixedPoint, checkpoint: Checkpoint | None
+        self, problem: Problem, solver: FlowSolver, fixed: FixedPoint, checkpoint: Checkpoint | None, log: TaskLog
     ) -> None:
         self._problem, self._energy, self._fixed, self._checkpoint = problem, problem.energy, fixed, checkpoint
-        self._solver = solver
+        self._solver, self._log = solver, log
         self._partitions = [problem.partition, problem.partition.shifted()]
         cuts = [partition.cuts or () for partition in self._partitions]
         self.known = Known(self._energy.shape, cuts)
-        self._tasks: list[tuple[int, Work]] = []
-        self._sent = self._received = 0
-        self._statistics: Any = None
+        problem.live.show(lambda box: self._labels(self._energy.whole if box is None else box))
+
+    def _labels(self, box: Box) -> Labels:
+        """What is known of them; 0 where nothing is."""
+        return (self.known.read(box) & LABEL) != 0
 
     def prove(self, number: int) -> None:
         """Pass `number`, from what was known before it; replies that are in files already are taken from there."""
@@ -306,29 +294,29 @@ class _Run:
             if reply is not None:
                 self.known.write(reply.mine, _codes(reply))
 
-    def step(self, number: int, seconds: float) -> Step:
+    def step(self, number: int, seconds: float) -> BracketingStep:
         left = self.known.open
-        return Step(
+        return BracketingStep(
             round=number,
-            energy=math.nan,
+            energy=None,
             disagreeing=left,
             seconds=seconds,
             proved=1.0 - left / math.prod(self._energy.shape),
             rounding_error=self._fixed.error,
-            tasks=self._told(),
+            tasks=self._log.read(),
         )
 
-    def last(self, number: int, stopped: str, begun: float) -> Step:
+    def last(self, number: int, stopped: str, begun: float) -> BracketingStep:
         """The energy of the labels, what bounds it, and the labels in their place."""
         target, partition = self._problem.target, self._partitions[0]
-        around = [self._energy.pairs.around(_box(block.where)) for block in partition.blocks]
+        around = [grid_of(self._energy).around(_box(block.where)) for block in partition.blocks]
         anywhere = getattr(target, "anywhere", False)
         messages = [Finish(region, packed(self.known.read(region)), target if anywhere else None) for region in around]
         finished: list[Finished] = self._ask(partition, messages)
         if target is not None and not anywhere:  # such as an array in memory, or chunks that several boxes share
             for block in partition.blocks:
                 box = _box(block.where)
-                target[box] = (self.known.read(box) & LABEL) != 0
+                target[box] = self._labels(box)
         value = sum((one.energy for one in finished), Fraction(self._energy.constant))
         left_out = sum((one.left_out for one in finished), Fraction(0))
         step = self.step(number, 0.0)
@@ -336,10 +324,10 @@ class _Run:
         return replace(
             step,
             energy=nearest(value),
-            labels=(self.known.read(self._energy.whole) & LABEL) != 0 if target is None else None,
+            labels=self._labels(self._energy.whole) if target is None else None,
             lower_bound=rounded_down(value - left_out - Fraction(self._fixed.error)),
             exact=exact,
-            ones=self.known.ones,
+            counts=(math.prod(self._energy.shape) - self.known.ones, self.known.ones),
             stopped=stopped,
             seconds=time.perf_counter() - begun,
         )
@@ -353,48 +341,29 @@ class _Run:
             if mine is None:
                 messages.append(None)
                 continue
-            region = self._energy.pairs.around(mine)
+            region = grid_of(self._energy).around(mine)
             codes = None if untouched else packed(self.known.read(region))
             messages.append(kind(self._solver, self._fixed, mine, region, codes))
         return messages
 
     def _ask(self, partition: Partition, messages: Sequence[Any], take: Any = None) -> list[Any]:
         recipes = [BoxRecipe(self._energy, _box(block.where)) for block in partition.blocks]
-        self._sent += sum(len(message.codes or b"") for message in messages if message is not None)
-
-        def each(k: int, reply: Any) -> None:
-            self._tasks.append((k, reply.work))
-            self._received += reply.bytes
-            if take is not None:
-                take(k, reply)
-
-        with self._problem.executor.gather(recipes) as crew:
-            replies = crew.ask(messages, each=each)
-            self._statistics = getattr(crew, "statistics", None)
-        return replies
-
-    def _told(self) -> Tasks:
-        """What was done since the last step."""
-        tasks = Tasks(
-            tuple(
-                (k, work.worker, work.begun, work.ended, work.read, work.solve, work.write) for k, work in self._tasks
-            ),
-            self._sent,
-            self._received,
-            self._statistics,
-        )
-        self._tasks, self._sent, self._received, self._statistics = [], 0, 0, None
-        return tasks
+        return self._log.ask(self._problem.executor, recipes, messages, take)
 
 
-def _costs(energy: LazyEnergy) -> Costs:
+def _costs(energy: Energy) -> Costs:
     facts = energy.facts
     assert facts is not None
-    of_pairs = energy.pairs.binary_places() if energy.fields is None and not energy.beta else None
+    pairs = grid_of(energy)
+    of_pairs = pairs.binary_places() if pairs.fields is None and not pairs.beta else None
     places = None if of_pairs is None or facts.places is None else max(of_pairs, facts.places)
     # Outside a mask `Energy.grid` puts prices like the others.
     total = facts.total + (facts.sites - facts.inside) * (facts.largest or 1.0)
     return Costs(energy.pairs, facts.sites, places, facts.largest, total)
+
+
+def _size(box: Box) -> int:
+    return math.prod(s.stop - s.start for s in box)
 
 
 def _text(box: Box) -> str:

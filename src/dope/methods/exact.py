@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,11 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
 from dope.methods.flow_cache import FlowCache
+from dope.methods.live_blocks import LiveBlocks
 from dope.partition import Partition
-from dope.protocols import BlockFlow, Crew, FlowSolver, Leave, Problem, SeamFlows, Step, require_flow_solver
+from dope.protocols import BlockFlow, Crew, FlowSolver, Leave, Problem, SeamFlows, require_flow_solver
 from dope.rounding import nearest, rounded_down
+from dope.steps import ExactStep
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Exact:
     merge : whether blocks that still disagree become one; False leaves them apart and discharges them instead.
     bracket : first decide sites for good, block by block, whatever the others do; for the fraction of sites proved.
     """
+
+    shares_a_flow: ClassVar[bool] = True
 
     tolerance: float = 0.0
     rounds: int | None = None
@@ -68,7 +72,7 @@ class Exact:
             if not isinstance(value, (bool, np.bool_)):
                 raise InputError(f"Exact: {name} is {value!r}; expected True or False.")
 
-    def steps(self, problem: Problem) -> Generator[Step, None, None]:
+    def steps(self, problem: Problem) -> Generator[ExactStep, None, None]:
         """One Step per round."""
         begun = time.perf_counter()
         run = _Run.of(problem)
@@ -122,7 +126,13 @@ class _Shared:
     partition: Partition
     fixed: FixedPoint
     flow: BlockFlow
+    live: LiveBlocks
     priced: Energy | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, fixed: FixedPoint, flow: BlockFlow, priced: Energy | None = None) -> _Shared:
+        live = LiveBlocks(problem.energy, problem.partition, flow)
+        return cls(problem.energy, problem.partition, fixed, flow, live, priced)
 
 
 def _checked(problem: Problem) -> FlowSolver:
@@ -150,6 +160,10 @@ class _BlockRecipe:
     shared: _Shared
     k: int
 
+    @property
+    def where(self) -> Index:
+        return self.shared.partition.blocks[self.k].where
+
     def open(self) -> _Block:
         return _Block(self.shared, self.k)
 
@@ -161,7 +175,10 @@ class _Block:
         self._shared, self._flow, self._k = shared, shared.flow, k
 
     def __call__(self, task: _Task | None) -> Any:
-        return None if task is None else task(self)
+        if task is None:
+            return None
+        with self._shared.live.at_work(self._flow.group(self._k)):
+            return task(self)
 
     def fill(self) -> None:
         for part in range(self._k, self._flow.parts, self._flow.blocks):
@@ -187,7 +204,9 @@ class _Block:
         return self._solved()
 
     def _solved(self) -> dict[int, int]:
-        return {k: self._flow.bound(k) for k in self._flow.members(self._k)}
+        members = self._flow.members(self._k)
+        self._shared.live.solved(members)
+        return {k: self._flow.bound(k) for k in members}
 
     def labels(self) -> Labels:
         return self._flow.labels(self._k)
@@ -233,6 +252,7 @@ class _Run:
         self._certified = False
         # The best bound so far and, where it may be better than the one at hand, what proves it.
         self._best: tuple[int | None, Certificate | None] = None, None
+        problem.live.show(shared.live.read)
 
     @classmethod
     def of(cls, problem: Problem) -> _Run:
@@ -243,8 +263,8 @@ class _Run:
         if isinstance(cache, FlowCache) and cache.matches(energy, partition, fixed, solver):
             before, flow = cache.take()
             if flow is not None:
-                return cls(problem, _Shared(energy, partition, fixed, flow, before))
-        return cls(problem, _Shared(energy, partition, fixed, solver.open_blocks(energy.pairs, partition, fixed)))
+                return cls(problem, _Shared.of(problem, fixed, flow, before))
+        return cls(problem, _Shared.of(problem, fixed, solver.open_blocks(energy.pairs, partition, fixed)))
 
     def keep(self) -> None:
         """Leave the flow to a later run."""
@@ -326,7 +346,8 @@ class _Run:
         for k, (gap, conflicts, apart) in self._ask(crew, _Block.survey, sorted(self._stale)).items():
             self._gaps[k], self._conflicts[k], self._apart[k] = gap, conflicts, apart
         self._stale.clear()
-        self._certified = not any(self._conflicts) and self.shared.flow.certify()
+        with self.shared.live.moving():
+            self._certified = not any(self._conflicts) and self.shared.flow.certify()
         if self._certified:
             everyone = range(self._number)
             # A gap is over free sites only: they take the label that reaches them.
@@ -342,23 +363,27 @@ class _Run:
                 # A kept flow also went over seams that were merged or discharged then.
                 fresh = self.shared.priced is None
                 self._best = self.bound, self._proof(flow.pushed() if fresh else self._all_flows(crew))
-            flow.push()
-            return flow.changed()
+            with self.shared.live.moving():
+                flow.push()
+                return flow.changed()
         if merge:
-            merged = _matched(flow.disputes(), self._sizes())
-            for one, other in merged:
-                flow.merge(one, other)
-            return sorted({min(pair) for pair in merged} | set(flow.changed()))
+            with self.shared.live.moving():
+                merged = _matched(flow.disputes(), self._sizes())
+                for one, other in merged:
+                    flow.merge(one, other)
+                return sorted({min(pair) for pair in merged} | set(flow.changed()))
         return self._discharge(crew)
 
     def _discharge(self, crew: Crew) -> list[int]:
-        flow = self.shared.flow
-        flow.measure()
+        flow, live = self.shared.flow, self.shared.live
+        with live.moving():
+            flow.measure()
         for groups in self._groups_apart():
             changed = set(flow.changed())
             self.solve(crew, [g for g in groups if g in changed])
             self.solve(crew, groups, _Block.discharge)
-            flow.deliver()
+            with live.moving():
+                flow.deliver()
         return flow.changed()
 
     def _groups_apart(self) -> list[list[int]]:
@@ -404,7 +429,7 @@ class _Run:
             rounding_error=fixed.error,
         )
 
-    def step(self, crew: Crew, number: int, decided: Labels | None, stopped: str | None, seconds: float) -> Step:
+    def step(self, crew: Crew, number: int, decided: Labels | None, stopped: str | None, seconds: float) -> ExactStep:
         """What is known now; with labels, and what proves the bound, where this is the end."""
         shared, scale = self.shared, Fraction(self.shared.fixed.scale)
         if stopped is not None:
@@ -415,7 +440,7 @@ class _Run:
         certificate = None
         if stopped is not None:
             certificate = self._proof(self._all_flows(crew)) if now_best else self._best[1]
-        return Step(
+        return ExactStep(
             round=number,
             energy=nearest(self.energy / scale),
             labels=self.labels.copy() if stopped is not None else None,

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from dope.arrays import Labels
+from dope.arrays import Index, Labels
 from dope.energy import Energy, Share
 from dope.pairs import GraphPairs
 from dope.partition import Partition
@@ -25,11 +26,14 @@ from dope.protocols import BlockSolver, FlowMinimizer, Minimizer, Problem, check
 GRAPH_GROWTH = 0.5
 
 
-def sweep(problem: Problem, labels: Labels, number: int) -> Iterator[Labels]:
-    """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns."""
+def sweep(problem: Problem, labels: Labels, number: int, live: Labels | None = None) -> Iterator[Labels]:
+    """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns.
+
+    `live`, if there is one, follows them as they change.
+    """
     minimizers = _Minimizers(problem.solver)
     for turn in range(number):
-        labels = _one_sweep(problem, _blocks(problem, shifted=turn % 2 == 0).alone(), labels, minimizers)
+        labels = _sweep_once(problem, _blocks(problem, shifted=turn % 2 == 0).alone(), labels, minimizers, live)
         yield labels
 
 
@@ -40,15 +44,19 @@ def _blocks(problem: Problem, *, shifted: bool) -> Partition:
     return partition.shifted() if shifted else partition.even()
 
 
-def _one_sweep(problem: Problem, partition: Partition, labels: Labels, minimizers: _Minimizers) -> Labels:
+def _sweep_once(
+    problem: Problem, partition: Partition, labels: Labels, minimizers: _Minimizers, live: Labels | None
+) -> Labels:
     pairs, labels = problem.energy.pairs, labels.copy()
     for members in partition.apart(pairs):
         places = [partition.blocks[k].where for k in members]
         recipes = [_FixedRecipe(problem.energy, partition, k, minimizers) for k in members]
         with problem.executor.gather(recipes) as crew:
-            solved = crew.ask([labels[pairs.around(where)] for where in places])  # type: ignore[arg-type]
+            solved = crew.ask([Around(labels[pairs.around(where)]) for where in places])  # type: ignore[arg-type]
         for where, block_labels in zip(places, solved, strict=True):
             labels[where] = block_labels
+            if live is not None:
+                live[where] = block_labels
     return labels
 
 
@@ -82,6 +90,14 @@ class _Minimizers:
 
 
 @dataclass(frozen=True, eq=False)
+class Around:
+    """The labels around a block, and its own so far."""
+
+    doing: ClassVar[str] = "sweep"
+    labels: Labels
+
+
+@dataclass(frozen=True, eq=False)
 class _FixedRecipe:
     """How to open a block whose surroundings are fixed."""
 
@@ -89,6 +105,10 @@ class _FixedRecipe:
     partition: Partition
     k: int
     minimizers: _Minimizers
+
+    @property
+    def where(self) -> Index:
+        return self.partition.blocks[self.k].where
 
     def open(self) -> _FixedBlock:
         return _FixedBlock(self.energy.share(self.partition, self.k), self.minimizers)
@@ -106,7 +126,8 @@ class _FixedBlock:
         self._share = share
         self._minimizers = minimizers
 
-    def __call__(self, around: Labels) -> Labels:
+    def __call__(self, message: Around) -> Labels:
+        around = message.labels
         y = around.astype(np.float64)
         old = around[self._share.coupling.inside]
         # With 1/2 inside, A_k y is the sum over j outside of w_ij (1/2 - y_j): half of b_k.

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dope.arrays import Labels, as_labels
+from dope.arrays import as_labels
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
@@ -400,7 +400,7 @@ class _Asked:
             executor=executor,
             cuts=cuts,
             in_boxes=in_boxes,
-            memory=self.budget,
+            memory=self._limit if in_boxes else self.budget,
             out=self.out,
             checkpoint=self.folder,
             resume=self.resume,
@@ -541,10 +541,7 @@ class _Asked:
         if self.resume:
             assert self.folder is not None
             return cuts_of(Path(self.folder), energy.shape), "as in the run that is resumed"
-        limit = self.budget
-        if limit is None:
-            available = available_bytes()
-            limit = (DEFAULT_MEMORY if available is None else available) // 2
+        limit = self._limit
         cuts = fitting_cuts(
             energy,
             memory=limit,
@@ -554,6 +551,14 @@ class _Asked:
             written=getattr(self.out, "chunks", None),
         )
         return cuts, f"the fewest of which {executor.workers} at work fit into {as_text(limit)}"
+
+    @cached_property
+    def _limit(self) -> int:
+        """What boxes at work may take together: by default half of what is available."""
+        if self.budget is not None:
+            return self.budget
+        available = available_bytes()
+        return (DEFAULT_MEMORY if available is None else available) // 2
 
     def _integers(self, found: Plan) -> Decision:
         bits = getattr(found.solver, "bits", None)

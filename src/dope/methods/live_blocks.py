@@ -1,0 +1,106 @@
+"""Labels of a residual graph while threads are at work on it, for whoever wants to see them.
+
+A block is read only while nobody works on its group. Of others the labels are those that were read before or, at first,
+those that unaries alone would choose. Nothing is read, and next to nothing spent, while nobody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition, Lock
+
+import numpy as np
+
+from dope.arrays import Box, Labels
+from dope.energy import Energy
+from dope.partition import Partition
+from dope.protocols import BlockFlow
+
+
+class LiveBlocks:
+    """Who works on which group, and labels in between."""
+
+    def __init__(self, energy: Energy, partition: Partition, flow: BlockFlow) -> None:
+        self._energy, self._partition, self._flow = energy, partition, flow
+        self._labels: Labels | None = None
+        self._busy: set[int] = set()
+        self._free = Condition()
+        self._moving = False
+        self._solved: set[int] = set()
+        self._reader = Lock()
+
+    @contextmanager
+    def at_work(self, g: int) -> Iterator[None]:
+        """A worker has the group; should it fail, its labels are nobody's."""
+        with self._free:
+            self._free.wait_for(lambda: g not in self._busy)
+            self._busy.add(g)
+        done = False
+        try:
+            yield
+            done = True
+        finally:
+            members = self._flow.members(g) if not done else ()
+            with self._free:
+                self._solved.difference_update(members)
+                self._leave(g)
+
+    def solved(self, members: list[int]) -> None:
+        """These blocks have labels now."""
+        with self._free:
+            self._solved.update(members)
+
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """The coordinator moves flow between groups, or merges some."""
+        with self._free:
+            self._free.wait_for(lambda: not self._busy)
+            self._moving = True
+        try:
+            yield
+        finally:
+            with self._free:
+                self._moving = False
+
+    def read(self, box: Box | None) -> Labels:
+        """A copy of the labels of a box, or of everything."""
+        with self._reader:
+            if self._labels is None:
+                self._labels = np.asarray(self._energy.unary < 0)
+            for k, block in enumerate(self._partition.blocks):
+                if box is None or _meet(block.where, box):
+                    self._look(k, self._labels)
+            return self._labels.copy() if box is None else self._labels[box].copy()
+
+    def _look(self, k: int, whole: Labels) -> None:
+        group = self._entered(k)
+        if group is None:
+            return
+        try:
+            where = self._partition.blocks[k].where
+            whole[where] = self._flow.labels(k).reshape(whole[where].shape)
+        finally:
+            with self._free:
+                self._leave(group)
+
+    def _entered(self, k: int) -> int | None:
+        """The group of a block that has labels and that nobody works on, which nobody else may then."""
+        with self._free:
+            if self._moving or k not in self._solved:
+                return None
+            group = self._flow.group(k)
+            if group in self._busy:
+                return None
+            self._busy.add(group)
+            return group
+
+    def _leave(self, g: int) -> None:
+        self._busy.discard(g)
+        self._free.notify_all()
+
+
+def _meet(where: object, box: Box) -> bool:
+    if not isinstance(where, tuple):
+        return True
+    return all(a.start < b.stop and b.start < a.stop for a, b in zip(where, box, strict=False))
