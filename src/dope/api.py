@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dope.arrays import as_labels
+from dope.arrays import BinaryLabels, as_labels
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
@@ -263,7 +263,7 @@ def _start(energy: Energy, previous: Result | None) -> Start | None:
         raise InputError(f"start is a {type(previous).__name__}; expected the Result of an earlier minimize, or None.")
     if previous.labels.shape != energy.shape:
         raise InputError(f"start is a result of shape {previous.labels.shape}; expected the energy's {energy.shape}.")
-    return Start(previous.labels, previous.certificate, previous._kept)
+    return Start(cast("BinaryLabels", previous.labels), previous.certificate, previous._kept)
 
 
 def _automatic_method(energy: Energy, solver: BlockSolver, *, overlaps: bool) -> Method:

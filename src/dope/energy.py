@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Index, Reals, as_array, as_labels, as_numbers, as_reals, check_finite
+from dope.arrays import Index, Mask, Reals, as_array, as_labels, as_numbers, as_reals, check_finite
 from dope.coupling import Coupling, GraphCoupling, GridCoupling
 from dope.errors import InputError
 from dope.pairs import (
@@ -327,7 +327,7 @@ class Share:
     owned: Index
 
 
-def _checked_unary(unary: npt.ArrayLike, inside: npt.NDArray[np.bool_] | None = None) -> Reals:
+def _checked_unary(unary: npt.ArrayLike, inside: Mask | None = None) -> Reals:
     prices = as_reals("unary", unary)
     if prices.ndim == 0 or prices.size == 0:
         raise InputError(f"unary has shape {prices.shape}; expected at least one site.")
@@ -342,7 +342,7 @@ def _checked_unary(unary: npt.ArrayLike, inside: npt.NDArray[np.bool_] | None = 
     return prices
 
 
-def _checked_mask(mask: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def _checked_mask(mask: npt.ArrayLike) -> Mask:
     found = as_array("mask", mask)
     inside = as_labels(found, found.shape, name="mask")
     if not inside.any():
@@ -363,7 +363,7 @@ def _contrast_pairs(
     factors: npt.NDArray[np.float64],
     features: npt.ArrayLike,
     beta: float | None,
-    inside: npt.NDArray[np.bool_] | None,
+    inside: Mask | None,
 ) -> GridPairs:
     pixels = as_numbers("features", features)
     if pixels.shape == shape:

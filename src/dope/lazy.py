@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Reals, as_array, as_numbers, as_reals, check_finite, known_shape
+from dope.arrays import Box, Labels, Mask, Reals, as_array, as_numbers, as_reals, check_finite, known_shape
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.pairs import GridPairs, Kernel, offset_lengths
@@ -168,7 +168,7 @@ class MappedTarget:
         order = "C" if array.flags.c_contiguous else "F"
         return cls(str(array.filename), array.dtype, array.offset, array.shape, order)
 
-    def __setitem__(self, box: Box, labels: npt.NDArray[np.bool_]) -> None:
+    def __setitem__(self, box: Box, labels: Labels) -> None:
         mapped = np.memmap(
             self.path, dtype=self.dtype, mode="r+", offset=self.offset, shape=self.shape, order=self.order
         )
@@ -332,7 +332,7 @@ class LazyEnergy:
     def whole(self) -> Box:
         return tuple(slice(0, n) for n in self.shape)
 
-    def inside_at(self, box: Box) -> npt.NDArray[np.bool_] | None:
+    def inside_at(self, box: Box) -> Mask | None:
         """Which sites of a box take part, None for all."""
         if self.mask is None:
             return None
@@ -350,7 +350,7 @@ class LazyEnergy:
         check_finite("unary", prices)
         return Energy(prices, self._pairs(box, shape, None if inside is None else np.ascontiguousarray(inside)))
 
-    def _pairs(self, box: Box, shape: tuple[int, ...], inside: npt.NDArray[np.bool_] | None) -> GridPairs:
+    def _pairs(self, box: Box, shape: tuple[int, ...], inside: Mask | None) -> GridPairs:
         features = self.features_at(box, inside) if self.features is not None and self.beta else None
         fields = None if self.fields is None else tuple(field.at(box) for field in self.fields)
         counts = self.pairs.counts and tuple(c[s] for c, s in zip(self.pairs.counts, box, strict=True))
@@ -364,7 +364,7 @@ class LazyEnergy:
             inside=inside,
         )
 
-    def features_at(self, box: Box, inside: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
+    def features_at(self, box: Box, inside: Mask | None) -> npt.NDArray[Any]:
         """The pixels of a box, channels last."""
         assert self.features is not None
         pixels = self.features.at(box)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.api import MOST_CROSSING, automatic_blocks, automatic_flow_solver, minimize
-from dope.arrays import Box
+from dope.arrays import Box, Mask
 from dope.bounded import read_regular
 from dope.durable import write_text
 from dope.energy import Energy
@@ -495,7 +495,7 @@ def _seams(shape: Sequence[int], cuts: Sequence[Sequence[int]]) -> float:
     return sum(len(where) / n for n, where in zip(shape, cuts, strict=True))
 
 
-def _coordinator_costs(labels: npt.NDArray[np.bool_]) -> tuple[float, float, float, float]:
+def _coordinator_costs(labels: Mask) -> tuple[float, float, float, float]:
     """Seconds to fetch, pack and store a site, and to look up a cell, of blocks in the midst of others."""
     large, small = (max(2, round(n ** (1 / labels.ndim))) for n in (MANY_IN_A_CELL, FEW_IN_A_CELL))
     fetch, pack, store = np.median([_coordinator_seconds(labels, large) for _ in range(3)], axis=0).tolist()
@@ -503,7 +503,7 @@ def _coordinator_costs(labels: npt.NDArray[np.bool_]) -> tuple[float, float, flo
     return max(0.0, fetch - cell / large**labels.ndim), pack, store, cell
 
 
-def _coordinator_seconds(labels: npt.NDArray[np.bool_], cell: int) -> tuple[float, float, float]:
+def _coordinator_seconds(labels: Mask, cell: int) -> tuple[float, float, float]:
     """Seconds per site to fetch, pack and store, with cells of this side."""
     side, axes = 2 * cell, labels.ndim
     shape = (4 * side,) * axes

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Reals, Sites
+from dope.arrays import BinaryLabels, Mask, Reals, Sites
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
@@ -30,9 +30,9 @@ class Answer:
     `exact` says that the labels are a minimum (of the integer energy, where the solver counts in integers).
     """
 
-    labels: Labels
+    labels: BinaryLabels
     bound: float | None = None
-    proved: Labels | None = None
+    proved: Mask | None = None
     exact: bool = False
     rounding_error: float = 0.0
 
@@ -51,7 +51,7 @@ def checked_answer(answer: Answer, shape: tuple[int, ...]) -> Answer:
 class Minimizer(Protocol):
     """One energy, ready to be minimized again and again as its unary term moves."""
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         """Labels (bool, shaped like the unary) for these pairs with this unary.
 
         The unary may be of any real numbers, also where the one that `prepare` saw held integers. `start` are labels
@@ -108,7 +108,7 @@ class FlowMinimizer(Minimizer, Protocol):
         """
         ...
 
-    def labels(self, *, largest: bool = False) -> Labels:
+    def labels(self, *, largest: bool = False) -> BinaryLabels:
         """The minimizer with the fewest sites True, or the one with the most: every other lies between them."""
         ...
 
@@ -236,7 +236,7 @@ class Step:
 
     round: int
     energy: float
-    labels: Labels | None = field(default=None, repr=False)
+    labels: BinaryLabels | None = field(default=None, repr=False)
     disagreeing: int = 0
     seconds: float = 0.0
     lower_bound: float | None = None
@@ -257,7 +257,7 @@ class Step:
     tasks: Tasks | None = field(default=None, repr=False)
     ones: int | None = None
     relaxed: tuple[Sites, Reals] | None = field(default=None, repr=False)
-    decided: Labels | None = field(default=None, repr=False)
+    decided: Mask | None = field(default=None, repr=False)
 
     @property
     def lagrangian(self) -> float | None:
@@ -271,7 +271,7 @@ class Step:
 class Start:
     """Where to begin: the labels of an earlier result, what proved its bound, and what its method kept."""
 
-    labels: Labels
+    labels: BinaryLabels
     certificate: Certificate | None = None
     kept: object | None = None
 

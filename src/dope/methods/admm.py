@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Sites
+from dope.arrays import BinaryLabels, Mask, Sites
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.methods.admm_block import BlockRecipe, Measure, Near, Repulsion, Seams, Solve, Solved, Survey, Values
@@ -183,7 +183,7 @@ class Admm:
                 return
             mu *= self.mu_fact
 
-    def _first_labels(self, problem: Problem) -> Sequence[Labels | None]:
+    def _first_labels(self, problem: Problem) -> Sequence[BinaryLabels | None]:
         """What blocks begin with: the labels of an earlier result, unless they would freeze there."""
         blocks, start = problem.partition.blocks, problem.start
         if start is None or self.penalty == "all":
@@ -236,7 +236,7 @@ class _Consensus:
         self.a: Values = np.zeros(len(everywhere))
         self._majority = np.zeros(len(self.sites), dtype=np.bool_)
 
-    def _find(self, sites: Sites) -> tuple[Sites, Labels]:
+    def _find(self, sites: Sites) -> tuple[Sites, Mask]:
         """Where these sites stand among the coupled ones, and which do; corners of a shell may be nobody's."""
         places = np.searchsorted(self.sites, sites)
         places[places == len(self.sites)] = 0
@@ -299,7 +299,7 @@ class _Consensus:
             penalty=mu / 2 * math.fsum(squares),
         )
 
-    def measure(self, crew: Crew, labels: list[Labels]) -> tuple[Labels, float, float]:
+    def measure(self, crew: Crew, labels: list[BinaryLabels]) -> tuple[BinaryLabels, float, float]:
         """The better of both roundings with its energy, and the energy of the relaxed y."""
         roundings = [self.y > 0.5]
         if not np.array_equal(roundings[0], self._majority):
@@ -373,13 +373,13 @@ def _with_half(last: Step, minimum: Step, energy: Energy) -> Step:
     return _with_proved(last, one | other, one, energy)
 
 
-def _with_proved(last: Step, decided: Labels, found: Labels, energy: Energy) -> Step:
+def _with_proved(last: Step, decided: Mask, found: BinaryLabels, energy: Energy) -> Step:
     """The last step with the labels found where they are decided, which does not raise the energy, and their number.
 
     Where costs were rounded, what is best for the integers can cost a little: the labels stay as they were then.
     """
     assert last.labels is not None
-    labels: Labels = np.where(decided, found, last.labels)
+    labels: BinaryLabels = np.where(decided, found, last.labels)
     before, now = energy.exactly(last.labels), energy.exactly(labels)
     if now <= before:
         return replace(last, labels=labels, energy=nearest(now), proved=float(decided.mean()))
@@ -394,7 +394,7 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _better_of(best: Step, problem: Problem) -> Labels:
+def _better_of(best: Step, problem: Problem) -> BinaryLabels:
     """The labels of a step, or those to start with, or constant ones: small blocks can do that badly."""
     assert best.labels is not None
     energy, start = problem.energy, problem.start

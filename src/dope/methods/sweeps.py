@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dope.arrays import Labels
+from dope.arrays import BinaryLabels
 from dope.energy import Energy, Share
 from dope.pairs import GraphPairs
 from dope.partition import Partition
@@ -25,7 +25,7 @@ from dope.protocols import BlockSolver, FlowMinimizer, Minimizer, Problem, check
 GRAPH_GROWTH = 0.5
 
 
-def sweep(problem: Problem, labels: Labels, number: int) -> Iterator[Labels]:
+def sweep(problem: Problem, labels: BinaryLabels, number: int) -> Iterator[BinaryLabels]:
     """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns."""
     minimizers = _Minimizers(problem.solver)
     for turn in range(number):
@@ -40,7 +40,7 @@ def _blocks(problem: Problem, *, shifted: bool) -> Partition:
     return partition.shifted() if shifted else partition.even()
 
 
-def _one_sweep(problem: Problem, partition: Partition, labels: Labels, minimizers: _Minimizers) -> Labels:
+def _one_sweep(problem: Problem, partition: Partition, labels: BinaryLabels, minimizers: _Minimizers) -> BinaryLabels:
     pairs, labels = problem.energy.pairs, labels.copy()
     for members in partition.apart(pairs):
         places = [partition.blocks[k].where for k in members]
@@ -106,7 +106,7 @@ class _FixedBlock:
         self._share = share
         self._minimizers = minimizers
 
-    def __call__(self, around: Labels) -> Labels:
+    def __call__(self, around: BinaryLabels) -> BinaryLabels:
         y = around.astype(np.float64)
         old = around[self._share.coupling.inside]
         # With 1/2 inside, A_k y is the sum over j outside of w_ij (1/2 - y_j): half of b_k.
