@@ -16,11 +16,11 @@ REAL_TYPES = (np.float32, np.float64)
 Reals = npt.NDArray[np.floating[Any]]
 """Real costs or relaxed labels, float32 or float64."""
 Mask = npt.NDArray[np.bool_]
-"""Which sites: True where something holds."""
-Labels = npt.NDArray[np.bool_]
-"""True = 1 = foreground."""
-FOREGROUND, BACKGROUND = 1, 2
-"""How strokes are marked in an array of seeds; 0 where there is none."""
+"""Which sites: a region, those that are proved, those under scribbles."""
+Labels = npt.NDArray[np.bool_ | np.uint8 | np.uint16]
+"""The label of every site: bool where there are two, True = 1 = foreground; their numbers where there are more."""
+BinaryLabels = npt.NDArray[np.bool_]
+"""Labels of which there are two, as block solvers and moves know them."""
 Sites = npt.NDArray[np.int64]
 """Flat indices of sites."""
 Box = tuple[slice, ...]
@@ -97,7 +97,7 @@ def check_finite(name: str, array: Reals) -> None:
             )
 
 
-def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...], *, name: str = "labels") -> Labels:
+def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...], *, name: str = "labels") -> BinaryLabels:
     """`labels` as bool of the given shape; 0/1 numbers are welcome, anything else is not."""
     array = as_array(name, labels)
     if array.shape != shape:

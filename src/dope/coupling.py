@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Box, Index, Labels, Sites
+from dope.arrays import BinaryLabels, Box, Index, Mask, Sites
 from dope.pairs import GraphPairs, GridPairs
 from dope.partition import Partition
 
@@ -38,7 +38,7 @@ class Coupling(Protocol):
         """A_k y on the block, from y on the region."""
         ...
 
-    def transpose(self, labels: Labels) -> Values:
+    def transpose(self, labels: BinaryLabels) -> Values:
         """A_k' labels on the region, from labels on the block."""
         ...
 
@@ -46,7 +46,7 @@ class Coupling(Protocol):
         """The sum over j of |w_ij| c_ijk / q_i, for every site of the block."""
         ...
 
-    def coupled(self) -> Labels:
+    def coupled(self) -> Mask:
         """Which sites of the block are coupled."""
         ...
 
@@ -68,13 +68,13 @@ class GridCoupling:
     def apply(self, y: Values) -> Values:
         return self._core.apply(y)
 
-    def transpose(self, labels: Labels) -> Values:
+    def transpose(self, labels: BinaryLabels) -> Values:
         return self._core.transpose(labels)
 
     def strength(self) -> Values:
         return self._core.strength()
 
-    def coupled(self) -> Labels:
+    def coupled(self) -> Mask:
         return self._core.coupled()
 
 
@@ -109,7 +109,7 @@ class GraphCoupling:
         flow = self.values * (y[self.tails] - y[self.heads])
         return _sums(self.tails, flow, len(self.region))[self.inside]
 
-    def transpose(self, labels: Labels) -> Values:
+    def transpose(self, labels: BinaryLabels) -> Values:
         on_region = np.zeros(len(self.region))
         on_region[self.inside] = labels
         flow = self.values * on_region[self.tails]
@@ -119,7 +119,7 @@ class GraphCoupling:
     def strength(self) -> Values:
         return _sums(self.tails, np.abs(self.values), len(self.region))[self.inside]
 
-    def coupled(self) -> Labels:
+    def coupled(self) -> Mask:
         touched = np.zeros(len(self.region), dtype=np.bool_)
         touched[self.tails] = True
         return touched[self.inside] | (self.multiplicity > 1)

@@ -513,7 +513,7 @@ def _checked_unary(unary: npt.ArrayLike, inside: Mask | None = None) -> Reals:
     return prices
 
 
-def _checked_mask(mask: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def _checked_mask(mask: npt.ArrayLike) -> Mask:
     found = as_array("mask", mask)
     inside = as_labels(found, found.shape, name="mask")
     if not inside.any():

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Index, Sites
+from dope.arrays import Index, Mask, Sites
 from dope.errors import InputError, MissingExtraError
 from dope.memory import require_bytes
 from dope.pairs import GraphPairs, GridPairs, Pairs
@@ -175,7 +175,7 @@ class Partition:
     def _apart_on_graph(self, pairs: Pairs) -> list[list[int]]:
         """Greedily: each block joins the first class it has no pair with."""
         first, second, _ = pairs.edges()
-        classes: list[tuple[npt.NDArray[np.bool_], list[int]]] = []
+        classes: list[tuple[Mask, list[int]]] = []
         for k, block in enumerate(self.blocks):
             held = np.zeros(self.shape, dtype=np.bool_)
             held[block.where] = True
@@ -355,7 +355,7 @@ def _breadth_first(pairs: GraphPairs, sites: Sites) -> Sites:
     return np.concatenate(order)
 
 
-def _layers(pairs: GraphPairs, start: Sites, free: npt.NDArray[np.bool_]) -> list[Sites]:
+def _layers(pairs: GraphPairs, start: Sites, free: Mask) -> list[Sites]:
     """Breadth-first layers from `start` over the sites that are `free`, which are taken (set False) on the way."""
     free[start] = False
     layers = [start]
@@ -365,7 +365,7 @@ def _layers(pairs: GraphPairs, start: Sites, free: npt.NDArray[np.bool_]) -> lis
     return layers
 
 
-def _next_layer(pairs: GraphPairs, layer: Sites, free: npt.NDArray[np.bool_]) -> Sites:
+def _next_layer(pairs: GraphPairs, layer: Sites, free: Mask) -> Sites:
     start, neighbors = pairs.rows
     lengths = start[layer + 1] - start[layer]
     first = np.repeat(start[layer] - np.cumsum(lengths) + lengths, lengths)

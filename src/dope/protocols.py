@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Reals, Sites
+from dope.arrays import BinaryLabels, Mask, Reals, Sites
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
@@ -33,9 +33,9 @@ class Answer:
     `exact` says that the labels are a minimum (of the integer energy, where the solver counts in integers).
     """
 
-    labels: Labels
+    labels: BinaryLabels
     bound: float | None = None
-    proved: Labels | None = None
+    proved: Mask | None = None
     exact: bool = False
     rounding_error: float = 0.0
 
@@ -54,8 +54,8 @@ def checked_answer(answer: Answer, shape: tuple[int, ...]) -> Answer:
 class Minimizer(Protocol):
     """One energy, ready to be minimized again and again as its unary term moves."""
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
-        """Labels (bool, shaped like the unary) for these pairs with this unary.
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
+        """BinaryLabels (bool, shaped like the unary) for these pairs with this unary.
 
         The unary may be of any real numbers, also where the one that `prepare` saw held integers. `start` are labels
         to begin with, for solvers that can use them. The answer depends on `unary` and `start` alone.
@@ -111,7 +111,7 @@ class FlowMinimizer(Minimizer, Protocol):
         """
         ...
 
-    def labels(self, *, largest: bool = False) -> Labels:
+    def labels(self, *, largest: bool = False) -> BinaryLabels:
         """The minimizer with the fewest sites True, or the one with the most: every other lies between them."""
         ...
 
@@ -155,7 +155,7 @@ class Flow(Protocol):
         """Minimize again where only the unary of these sites (flat positions) has changed, to these values."""
         ...
 
-    def labels(self, largest: bool = False) -> Labels:
+    def labels(self, largest: bool = False) -> BinaryLabels:
         """The minimizer with the fewest True, or with the most."""
         ...
 
@@ -238,11 +238,11 @@ class BlockFlow(Protocol):
         """The minimum of a block."""
         ...
 
-    def labels(self, k: int, /, of_all: bool = False) -> Labels:
+    def labels(self, k: int, /, of_all: bool = False) -> BinaryLabels:
         """A block's part of its group's smallest minimizer or, once certified, of everyone's."""
         ...
 
-    def bracket(self, g: int, /, outside: bool) -> Labels:
+    def bracket(self, g: int, /, outside: bool) -> BinaryLabels:
         """The smallest minimizer of a group with label 0 outside, or the largest with label 1, block after block."""
         ...
 
@@ -391,7 +391,7 @@ class Executor(Protocol):
 class Start:
     """Where to begin: the labels of an earlier result, what proved its bound, and what its method kept."""
 
-    labels: Labels
+    labels: BinaryLabels
     certificate: Certificate | None = None
     kept: object | None = None
 

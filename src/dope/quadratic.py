@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Sites, as_reals, check_finite
+from dope.arrays import Mask, Sites, as_reals, check_finite
 from dope.errors import InputError, MissingExtraError
 from dope.memory import require_bytes
 
@@ -237,7 +237,7 @@ def _without_zeros(entries: Entries) -> Entries:
     return _kept(entries, entries.values != 0.0)
 
 
-def _kept(entries: Entries, kept: npt.NDArray[np.bool_]) -> Entries:
+def _kept(entries: Entries, kept: Mask) -> Entries:
     return Entries(entries.sites, entries.rows[kept], entries.columns[kept], entries.values[kept])
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dope.arrays import Labels, Reals, Sites
+from dope.arrays import BinaryLabels, Reals, Sites
 from dope.certificate import Certificate
 
 LARGE = {"large": True}
@@ -44,7 +44,7 @@ class Step:
 
     round: int
     energy: float | None
-    labels: Labels | None = field(default=None, repr=False, metadata=LARGE)
+    labels: BinaryLabels | None = field(default=None, repr=False, metadata=LARGE)
     disagreeing: int = 0
     seconds: float = 0.0
     lower_bound: float | None = None
@@ -70,7 +70,7 @@ class ExactStep(Step):
     energy: float
     _: KW_ONLY
     groups: int
-    decided: Labels | None = field(default=None, repr=False, metadata=LARGE)
+    decided: BinaryLabels | None = field(default=None, repr=False, metadata=LARGE)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 
 from dope import _core
-from dope.arrays import Labels, Reals
+from dope.arrays import Mask, Reals
 from dope.errors import InputError
 
 _UNIT = 1 << _core.EXACT_PLACES
 
 
-def exact_sum(values: Reals, where: Labels | None = None) -> Fraction:
+def exact_sum(values: Reals, where: Mask | None = None) -> Fraction:
     """The sum of an array, of those that `where` names if it is given.
 
     >>> import numpy as np

@@ -22,7 +22,7 @@ from dope.errors import InputError, MissingExtraError
 from dope.executors import Threads
 from dope.io import read_image, read_scribbles, write_image
 from dope.io.images.pictures import Picture
-from dope.io.images.scribbles import Seeds
+from dope.io.images.scribbles import Scribbles
 from dope.io.places import Place, check_apart
 from dope.memory import peak_bytes
 from dope.models import kernel_lam
@@ -57,18 +57,18 @@ def demo(
         check_apart(map(Place.of, given), {name: Place.of(output / name) for name in names})
         with at_work(console, f"reading {sample.photo.name}"):
             image = read_image(sample.photo)
-            seeds = read_scribbles(sample.scribbles, image.shape)
+            scribbles = read_scribbles(sample.scribbles, image.shape)
             # Says what is wrong with blocks or overlap before anything is computed.
-            Partition.grid(seeds.shape, blocks if blocks is not None else 1, overlap=overlap)
+            Partition.grid(scribbles.shape, blocks if blocks is not None else 1, overlap=overlap)
         with at_work(console, "learning colours, minimizing") as show:
             way = None if method is None else METHODS[method]()
             executor = Counted(threads, show.done)
             result = segment(
-                image, scribbles=seeds, kernel=kernel, lam=lam,
+                image, scribbles=scribbles, kernel=kernel, lam=lam,
                 blocks=blocks, overlap=overlap, method=way, executor=executor, watch=Watch(cancel, show),
             )  # fmt: skip
         with at_work(console, "drawing"):
-            run = _Run(image, seeds, result, kernel, overlap)
+            run = _Run(image, scribbles, result, kernel, overlap)
             write_image(output / MASK, result.labels)  # first: whatever becomes of the others, it is there
             side = SideOutputs()
             for file in given:  # to try `dope segment` on
@@ -88,7 +88,7 @@ class _Run:
     """What was segmented and what came out."""
 
     image: Picture
-    seeds: Seeds
+    scribbles: Scribbles
     result: Result
     kernel: int
     overlap: float
@@ -105,7 +105,7 @@ def _write_pictures(run: _Run, folder: Path, side: SideOutputs) -> str:
     """Write the pictures; what is needed for the plot when it could not be drawn."""
     labels, partition = run.result.labels, run.result.partition
     with side.alone(OVERLAY):
-        write_image(folder / OVERLAY, overlay(run.image, labels, run.seeds))
+        write_image(folder / OVERLAY, overlay(run.image, labels, run.scribbles))
     places = [block.where for block in partition.blocks if isinstance(block.where, tuple)]
     with side.alone(BLOCKS):
         write_image(folder / BLOCKS, block_map(labels.shape, places, image=run.image, labels=labels))

@@ -17,7 +17,7 @@ from dope.cli.methods import METHODS, MODELS, MethodName, ModelName
 from dope.errors import InputError
 from dope.executors import Dask, Threads
 from dope.io import Image, load, read_scribbles, same_space, stored
-from dope.io.images.scribbles import Seeds
+from dope.io.images.scribbles import Scribbles
 from dope.methods import Exact
 from dope.protocols import Executor, Method
 
@@ -154,7 +154,7 @@ class Inputs:
 
     image: Image
     pixels: Any
-    seeds: Seeds | None
+    seeds: Scribbles | None
     probability: Any
     mask: Any
     spacing: tuple[float, ...] | None

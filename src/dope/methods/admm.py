@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Sites
+from dope.arrays import BinaryLabels, Mask, Sites
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.live import LiveLabels
@@ -150,7 +150,7 @@ class Admm:
         return step
 
     def _rounds(
-        self, problem: Problem, crew: Crew, begun: float, live: Labels
+        self, problem: Problem, crew: Crew, begun: float, live: BinaryLabels
     ) -> Generator[AdmmStep, None, None]:
         survey = Survey(strength=self.mu0 == "auto")
         consensus = _Consensus(problem, crew.ask([survey] * len(problem.partition.blocks)))
@@ -193,7 +193,7 @@ class Admm:
                 return
             mu *= self.mu_fact
 
-    def _first_labels(self, problem: Problem) -> Sequence[Labels | None]:
+    def _first_labels(self, problem: Problem) -> Sequence[BinaryLabels | None]:
         """What blocks begin with: the labels of an earlier result, unless they would freeze there."""
         blocks, start = problem.partition.blocks, problem.start
         if start is None or self.penalty == "all":
@@ -246,7 +246,7 @@ class _Consensus:
         self.a: Values = np.zeros(len(everywhere))
         self._majority = np.zeros(len(self.sites), dtype=np.bool_)
 
-    def _find(self, sites: Sites) -> tuple[Sites, Labels]:
+    def _find(self, sites: Sites) -> tuple[Sites, Mask]:
         """Where these sites stand among the coupled ones, and which do; corners of a shell may be nobody's."""
         places = np.searchsorted(self.sites, sites)
         places[places == len(self.sites)] = 0
@@ -309,7 +309,7 @@ class _Consensus:
             penalty=mu / 2 * math.fsum(squares),
         )
 
-    def measure(self, crew: Crew, labels: list[Labels]) -> tuple[Labels, float, float]:
+    def measure(self, crew: Crew, labels: list[BinaryLabels]) -> tuple[BinaryLabels, float, float]:
         """The better of both roundings with its energy, and the energy of the relaxed y."""
         roundings = [self.y > 0.5]
         if not np.array_equal(roundings[0], self._majority):
@@ -380,26 +380,26 @@ def _with_roof_bound(last: AdmmStep, roof: RoofBound, energy: Energy) -> AdmmSte
     return _with_proved(last, roof.decided, roof.labels, energy)
 
 
-def _with_proved(last: AdmmStep, decided: Labels, found: Labels, energy: Energy) -> AdmmStep:
+def _with_proved(last: AdmmStep, decided: BinaryLabels, found: BinaryLabels, energy: Energy) -> AdmmStep:
     """The last step with the labels found where they are decided, which does not raise the energy, and their number.
 
     Where costs were rounded, what is best for the integers can cost a little: the labels stay as they were then.
     """
     assert last.labels is not None
-    labels: Labels = np.where(decided, found, last.labels)
+    labels: BinaryLabels = np.where(decided, found, last.labels)
     before, now = energy.exactly(last.labels), energy.exactly(labels)
     if now <= before:
         return replace(last, labels=labels, energy=nearest(now), proved=float(decided.mean()))
     return replace(last, proved=float((decided & (found == last.labels)).mean()))
 
 
-def _first_live(problem: Problem) -> Labels:
-    """Labels to show before any block was solved."""
+def _first_live(problem: Problem) -> BinaryLabels:
+    """BinaryLabels to show before any block was solved."""
     start = problem.start
     return start.labels.copy() if start is not None else np.asarray(problem.energy.unary < 0)
 
 
-def _showing(problem: Problem, live: Labels) -> Callable[[int, Solved], None]:
+def _showing(problem: Problem, live: BinaryLabels) -> Callable[[int, Solved], None]:
     """Puts a block's labels where they can be seen, as soon as they are there."""
     blocks = problem.partition.blocks
 
@@ -417,7 +417,7 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _better_of(best: AdmmStep, problem: Problem) -> Labels:
+def _better_of(best: AdmmStep, problem: Problem) -> BinaryLabels:
     """The labels of a step, or those to start with, or constant ones: small blocks can do that badly."""
     assert best.labels is not None
     energy, start = problem.energy, problem.start

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Index, Labels, Sites
+from dope.arrays import BinaryLabels, Index, Sites
 from dope.energy import Energy, Excerpt
 from dope.partition import Partition
 from dope.protocols import Answer, BlockSolver, FlowMinimizer, checked_answer
@@ -51,7 +51,7 @@ class Solve:
     y: Near
     a: Values
     mu: float
-    previous: Labels | None
+    previous: BinaryLabels | None
     freeze: bool
 
 
@@ -60,7 +60,7 @@ class Solved:
     """A block's labels y_k, the same on its coupled sites, A_k' y_k nearby, and the value u_k'y_k + y_k'L_k y_k."""
 
     answer: Answer
-    coupled: Labels
+    coupled: BinaryLabels
     pull: Near
     value: float
 
@@ -69,7 +69,7 @@ class Solved:
 class Measure:
     """Asks a block for its part of the energy of some candidates that share its interior labels."""
 
-    labels: Labels
+    labels: BinaryLabels
     candidates: tuple[Near, ...]
 
 
@@ -217,7 +217,7 @@ class OpenedBlock:
         self._measured = ask, values
         return values
 
-    def _part(self, labels: Labels, candidate: Near) -> float:
+    def _part(self, labels: BinaryLabels, candidate: Near) -> float:
         """The energy of this block's own sites, and of the pairs that begin there."""
         y = self._spread(candidate, labels)
         owned = self._owned_in_region

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Labels, Sites
+from dope.arrays import BinaryLabels, Box, Mask, Sites
 from dope.energy import Energy
 from dope.fixed_point import FixedPoint
 from dope.methods.known import LABEL, OPEN, Codes, moved, packed, unpacked
@@ -240,9 +240,9 @@ class _Part:
     unary: npt.NDArray[np.float64]
     codes: Codes
     mine: Box
-    target: Labels
-    elsewhere: Labels
-    near: Labels
+    target: Mask
+    elsewhere: Mask
+    near: Mask
     price: float
 
     @classmethod
@@ -266,7 +266,7 @@ class _Part:
         return cls(energy, pairs, unary, codes, mine, target, elsewhere, near, price)
 
 
-def _grown(where: Labels, reach: tuple[int, ...]) -> Labels:
+def _grown(where: Mask, reach: tuple[int, ...]) -> Mask:
     """All that is as near as pairs reach along each axis."""
     grown = where
     for axis, far in enumerate(reach):
@@ -318,12 +318,12 @@ def _extracted(part: _Part, ask: Prove, shape: tuple[int, ...], work: Work) -> E
     )
 
 
-def _flat(places: tuple[Sites, ...], which: Labels, corner: list[int], shape: tuple[int, ...]) -> Sites:
+def _flat(places: tuple[Sites, ...], which: Mask, corner: list[int], shape: tuple[int, ...]) -> Sites:
     moved_places = tuple(p[which] + c for p, c in zip(places, corner, strict=True))
     return np.ravel_multi_index(moved_places, shape).astype(np.int64)
 
 
-def _between_blocks(energy: Energy, labels: Labels, undecided: Labels, mine: Box) -> Fraction:
+def _between_blocks(energy: Energy, labels: BinaryLabels, undecided: Mask, mine: Box) -> Fraction:
     """What pairs of open sites of this block and of others cost, as far as they begin here and differ."""
     pairs: Any = energy.pairs
     inside = undecided if pairs.inside is None else undecided & pairs.inside

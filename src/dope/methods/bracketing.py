@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dope.arrays import Box, Labels, Sites
+from dope.arrays import BinaryLabels, Box, Sites
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import Measured, measure_facts
@@ -223,7 +223,7 @@ class _Run:
         self.known = Known(self._energy.shape, cuts)
         problem.live.show(lambda box: self._labels(self._energy.whole if box is None else box))
 
-    def _labels(self, box: Box) -> Labels:
+    def _labels(self, box: Box) -> BinaryLabels:
         """What is known of them; 0 where nothing is."""
         return (self.known.read(box) & LABEL) != 0
 
@@ -287,7 +287,7 @@ class _Run:
         return flow.labels().astype(np.uint8)
 
     def settle(self) -> None:
-        """Labels for the sites that are still open, block by block."""
+        """BinaryLabels for the sites that are still open, block by block."""
         partition = self._partitions[0]
         replies: list[Proved | None] = self._ask(partition, self._messages(partition, Settle))
         for reply in replies:

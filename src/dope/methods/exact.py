@@ -12,7 +12,7 @@ equations are at the head of cpp/blocks.h). In a round all blocks that something
     merge       after some rounds: neighbouring groups that still disagree become one, at most K - 1 times
     discharge   instead of merging, where groups must not grow: excess leaves its block towards the nearest sinks
 
-Costs are integers in there (`fixed_point`): E(y) = LB(f) is an equality. Labels are then read off by reachability,
+Costs are integers in there (`fixed_point`): E(y) = LB(f) is an equality. BinaryLabels are then read off by reachability,
 which gives the smallest minimiser, whatever the blocks, the executor and the start.
 """
 
@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Index, Labels
+from dope.arrays import BinaryLabels, Index, Mask
 from dope.certificate import MOST_BOUND, Certificate, integers
 from dope.energy import Energy
 from dope.errors import InputError
@@ -208,7 +208,7 @@ class _Block:
         self._shared.live.solved(members)
         return {k: self._flow.bound(k) for k in members}
 
-    def labels(self) -> Labels:
+    def labels(self) -> BinaryLabels:
         return self._flow.labels(self._k)
 
     def flows(self) -> SeamFlows:
@@ -217,7 +217,7 @@ class _Block:
     def survey(self) -> tuple[int, int, int]:
         return self._flow.survey(self._k)
 
-    def bracket(self) -> dict[int, Labels]:
+    def bracket(self) -> dict[int, Mask]:
         """For each block of its group, the sites that have one label whatever other groups do."""
         low, high = (self._flow.bracket(self._k, outside=outside) for outside in (False, True))
         decided, parts, begin = np.equal(low, high), {}, 0
@@ -226,7 +226,7 @@ class _Block:
             parts[k], begin = decided[begin:end], end
         return parts
 
-    def final_labels(self) -> Labels:
+    def final_labels(self) -> BinaryLabels:
         return self._flow.labels(self._k, of_all=True)
 
     @property
@@ -244,7 +244,7 @@ class _Run:
         self.problem, self.shared = problem, shared
         self._cache = FlowCache(shared.partition, shared.fixed)
         number = self._number
-        self.labels: Labels = np.zeros(problem.energy.shape, dtype=np.bool_)
+        self.labels: BinaryLabels = np.zeros(problem.energy.shape, dtype=np.bool_)
         self._bounds, self._gaps, self._conflicts, self._apart = ([0] * number for _ in range(4))
         self._stale: set[int] = set()  # blocks whose seams have to be looked at again
         self._relabelled: set[int] = set()  # blocks whose labels may be others than those held
@@ -314,7 +314,7 @@ class _Run:
         amount = np.clip(np.rint(earlier.flow * (self.shared.fixed.scale / earlier.scale)), -(2.0**50), 2.0**50)
         self.shared.flow.impose(earlier.first, earlier.second, amount.astype(np.int64), self.labels.size)
 
-    def bracket(self, crew: Crew, groups: Iterable[int]) -> Labels:
+    def bracket(self, crew: Crew, groups: Iterable[int]) -> Mask:
         """The sites that are decided for good, whatever groups merge later: labels of no later round differ there."""
         if self.shared.priced is not None:  # what is new of the unary has not come to the kept flow yet
             self.solve(crew, groups)
@@ -335,7 +335,7 @@ class _Run:
         self._put(self.labels, self._ask(crew, task, blocks))
         self._relabelled.clear()
 
-    def _put(self, whole: Labels, parts: dict[int, Labels]) -> None:
+    def _put(self, whole: Mask, parts: dict[int, Mask]) -> None:
         """Write the parts of some blocks to their places."""
         for k, part in parts.items():
             where = self.problem.partition.blocks[k].where
@@ -429,7 +429,7 @@ class _Run:
             rounding_error=fixed.error,
         )
 
-    def step(self, crew: Crew, number: int, decided: Labels | None, stopped: str | None, seconds: float) -> ExactStep:
+    def step(self, crew: Crew, number: int, decided: BinaryLabels | None, stopped: str | None, seconds: float) -> ExactStep:
         """What is known now; with labels, and what proves the bound, where this is the end."""
         shared, scale = self.shared, Fraction(self.shared.fixed.scale)
         if stopped is not None:

@@ -17,7 +17,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Labels
+from dope.arrays import Box, Mask
 from dope.errors import DopeError
 
 Codes = npt.NDArray[np.uint8]
@@ -48,7 +48,7 @@ def unpacked(blob: bytes, shape: Sequence[int]) -> Codes:
     return (label | (unproved << np.uint8(1))).reshape(tuple(shape))
 
 
-def bounding_box(where: Labels) -> Box | None:
+def bounding_box(where: Mask) -> Box | None:
     """The smallest box that holds all that is True, None where nothing is."""
     box = []
     for axis in range(where.ndim):

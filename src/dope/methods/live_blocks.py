@@ -1,4 +1,4 @@
-"""Labels of a residual graph while threads are at work on it, for whoever wants to see them.
+"""BinaryLabels of a residual graph while threads are at work on it, for whoever wants to see them.
 
 A block is read only while nobody works on its group. Of others the labels are those that were read before or, at first,
 those that unaries alone would choose. Nothing is read, and next to nothing spent, while nobody asks.
@@ -12,7 +12,7 @@ from threading import Condition, Lock
 
 import numpy as np
 
-from dope.arrays import Box, Labels
+from dope.arrays import BinaryLabels, Box
 from dope.energy import Energy
 from dope.partition import Partition
 from dope.protocols import BlockFlow
@@ -23,7 +23,7 @@ class LiveBlocks:
 
     def __init__(self, energy: Energy, partition: Partition, flow: BlockFlow) -> None:
         self._energy, self._partition, self._flow = energy, partition, flow
-        self._labels: Labels | None = None
+        self._labels: BinaryLabels | None = None
         self._busy: set[int] = set()
         self._free = Condition()
         self._moving = False
@@ -63,7 +63,7 @@ class LiveBlocks:
             with self._free:
                 self._moving = False
 
-    def read(self, box: Box | None) -> Labels:
+    def read(self, box: Box | None) -> BinaryLabels:
         """A copy of the labels of a box, or of everything."""
         with self._reader:
             if self._labels is None:
@@ -73,7 +73,7 @@ class LiveBlocks:
                     self._look(k, self._labels)
             return self._labels.copy() if box is None else self._labels[box].copy()
 
-    def _look(self, k: int, whole: Labels) -> None:
+    def _look(self, k: int, whole: BinaryLabels) -> None:
         group = self._entered(k)
         if group is None:
             return

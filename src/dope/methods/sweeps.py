@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dope.arrays import Index, Labels
+from dope.arrays import BinaryLabels, Index
 from dope.energy import Energy, Share
 from dope.pairs import GraphPairs
 from dope.partition import Partition
@@ -26,7 +26,7 @@ from dope.protocols import BlockSolver, FlowMinimizer, Minimizer, Problem, check
 GRAPH_GROWTH = 0.5
 
 
-def sweep(problem: Problem, labels: Labels, number: int, live: Labels | None = None) -> Iterator[Labels]:
+def sweep(problem: Problem, labels: BinaryLabels, number: int, live: BinaryLabels | None = None) -> Iterator[BinaryLabels]:
     """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns.
 
     `live`, if there is one, follows them as they change.
@@ -45,8 +45,8 @@ def _blocks(problem: Problem, *, shifted: bool) -> Partition:
 
 
 def _sweep_once(
-    problem: Problem, partition: Partition, labels: Labels, minimizers: _Minimizers, live: Labels | None
-) -> Labels:
+    problem: Problem, partition: Partition, labels: BinaryLabels, minimizers: _Minimizers, live: BinaryLabels | None
+) -> BinaryLabels:
     pairs, labels = problem.energy.pairs, labels.copy()
     for members in partition.apart(pairs):
         places = [partition.blocks[k].where for k in members]
@@ -94,7 +94,7 @@ class Around:
     """The labels around a block, and its own so far."""
 
     doing: ClassVar[str] = "sweep"
-    labels: Labels
+    labels: BinaryLabels
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class _FixedBlock:
         self._share = share
         self._minimizers = minimizers
 
-    def __call__(self, message: Around) -> Labels:
+    def __call__(self, message: Around) -> BinaryLabels:
         around = message.labels
         y = around.astype(np.float64)
         old = around[self._share.coupling.inside]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import BACKGROUND, FOREGROUND, as_array
+from dope.arrays import as_array
 from dope.errors import InputError
-from dope.models.seeds import Seeds
+from dope.scribbles import BACKGROUND, FOREGROUND, Seeds
 
 # Numbers looked at in one go: temporaries stay in the second-level cache, and the products are so small that BLAS
 # does them in this thread. With 8 times as many it would wait for its other threads at each of hundreds of products,

@@ -19,12 +19,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import BACKGROUND, FOREGROUND, Labels, Sites, as_labels
+from dope.arrays import BinaryLabels, Mask, Sites, as_labels
 from dope.errors import InputError
-from dope.models.seeds import checked_seeds
+from dope.scribbles import BACKGROUND, FOREGROUND, Seeds, as_seeds
 
 
-def connected_to_seeds(labels: ArrayLike, seeds: ArrayLike) -> Labels:
+def connected_to_seeds(labels: ArrayLike, seeds: ArrayLike) -> BinaryLabels:
     """Labels without foreground that touches no foreground seed, and without background that touches none of its own.
 
     Sites are connected when they share a face: 4 neighbours in 2D, 6 in 3D. A kind that has no seeds is left alone, so
@@ -41,10 +41,15 @@ def connected_to_seeds(labels: ArrayLike, seeds: ArrayLike) -> Labels:
            [1, 1, 1, 0, 0],
            [1, 1, 1, 0, 0]])
     """
-    seeds = checked_seeds(seeds, both=False)
-    if seeds.ndim == 0:
+    fixed = as_seeds("seeds", seeds)
+    if fixed.ndim == 0:
         raise InputError("seeds are a single number; expected an array of at least one axis")
-    kept = as_labels(labels, seeds.shape)
+    return keep_connected(as_labels(labels, fixed.shape), fixed)
+
+
+def keep_connected(labels: BinaryLabels, seeds: Seeds) -> BinaryLabels:
+    """As `connected_to_seeds`, of label numbers."""
+    kept = labels
     for label, wanted in ((FOREGROUND, True), (BACKGROUND, False)):
         marks = seeds == label
         if marks.any():
@@ -52,7 +57,7 @@ def connected_to_seeds(labels: ArrayLike, seeds: ArrayLike) -> Labels:
     return kept.copy() if kept is labels else kept
 
 
-def _touching(mask: Labels, marks: Labels) -> Labels:
+def _touching(mask: Mask, marks: Mask) -> Mask:
     """The sites of `mask` whose connected part holds a mark."""
     starts, ends = _runs(mask)
     roots = _roots(len(starts), *_beside(starts, ends, mask.shape))
@@ -65,7 +70,7 @@ def _touching(mask: Labels, marks: Labels) -> Labels:
     return _painted(starts[kept], ends[kept], mask.shape)
 
 
-def _runs(mask: Labels) -> tuple[Sites, Sites]:
+def _runs(mask: Mask) -> tuple[Sites, Sites]:
     """First sites of runs of True along the last axis, and the sites after their last; rows have a site more here."""
     rows, length = math.prod(mask.shape[:-1]), mask.shape[-1]
     padded = np.zeros(rows * (length + 1) + 1, dtype=np.bool_)
@@ -74,7 +79,7 @@ def _runs(mask: Labels) -> tuple[Sites, Sites]:
     return changes[0::2], changes[1::2]
 
 
-def _painted(starts: Sites, ends: Sites, shape: tuple[int, ...]) -> Labels:
+def _painted(starts: Sites, ends: Sites, shape: tuple[int, ...]) -> Mask:
     """True on the runs, False elsewhere."""
     rows, length = math.prod(shape[:-1]), shape[-1]
     flips = np.zeros(rows * (length + 1), dtype=np.bool_)

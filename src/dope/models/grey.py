@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dope.errors import InputError
 from dope.models.channels import as_channels, check_rows, in_strips, stroked
-from dope.models.seeds import checked_seeds
+from dope.scribbles import as_seeds
 
 _STRAY = 0.05
 _EXTREME = 1e-3
@@ -67,16 +67,16 @@ class GreyHistogram:
             raise InputError(f"bins is {self.bins}; expected at least 2")
         if not self.width > 0:
             raise InputError(f"width is {self.width}; expected a positive number")
-        seeds = checked_seeds(seeds)
-        values = as_channels(image, seeds.shape)
+        fixed = as_seeds("seeds", seeds, both=True)
+        values = as_channels(image, fixed.shape)
         if values.shape[1] != 1:
             raise InputError(
                 f"the image has {values.shape[1]} channels; a histogram is of one. Use ColorClusters, or one channel."
             )
-        foreground, background = stroked(values, seeds)
+        foreground, background = stroked(values, fixed)
         scale = _Scale.of(values, np.concatenate([foreground, background]), self.bins)
         odds = _log_odds(scale.bin(foreground[:, 0]), scale.bin(background[:, 0]), self)
-        return in_strips(values, self.clip, lambda x: odds[scale.bin(x[:, 0])]).reshape(seeds.shape)
+        return in_strips(values, self.clip, lambda x: odds[scale.bin(x[:, 0])]).reshape(fixed.shape)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import Labels, as_labels, as_numbers, check_finite
+from dope.arrays import Mask, as_labels, as_numbers, check_finite
 from dope.errors import InputError
 
 
-def as_intensity(image: ArrayLike, *, anything: Labels | None = None) -> NDArray[np.float64]:
+def as_intensity(image: ArrayLike, *, anything: Mask | None = None) -> NDArray[np.float64]:
     """The image with 0 as background and 1 as foreground: unsigned integers by their largest value, floats as they are.
 
     Other integers do not say what 1 is, unless they hold nothing but 0 and 1. Sites where `anything` is True may hold

@@ -13,5 +13,8 @@ class Model(Protocol):
     """A small frozen dataclass of settings; what it learns from an image lasts for one call."""
 
     def unary(self, image: ArrayLike, seeds: ArrayLike) -> NDArray[np.float32]:
-        """log p(background | x) - log p(foreground | x) at every site, clipped; shaped like `seeds`."""
+        """log p(background | x) - log p(foreground | x) at every site, clipped; shaped like `seeds`.
+
+        Seeds are as drawn: 0 where nothing is known, 1 on foreground, 2 on background.
+        """
         ...

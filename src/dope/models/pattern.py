@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import Labels, Reals, Sites, as_labels, as_reals, check_finite
+from dope.arrays import BinaryLabels, Reals, Sites, as_labels, as_reals, check_finite
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.models.fields import Offset, Weight, weighted_pairs
@@ -152,7 +152,7 @@ def learned_pattern(examples: Sequence[ArrayLike] | ArrayLike, kernel: Kernel = 
     return Pattern(offsets[kept], weights, price)
 
 
-def _pictures(examples: Any) -> list[Labels]:
+def _pictures(examples: Any) -> list[BinaryLabels]:
     several = [examples] if isinstance(examples, np.ndarray) and examples.ndim == 2 else list(examples)
     found = [as_labels(one, np.shape(one), name=f"examples[{n}]") for n, one in enumerate(several)]
     for n, one in enumerate(found):
@@ -165,7 +165,7 @@ def _pictures(examples: Any) -> list[Labels]:
     return found
 
 
-def _neighbors(pictures: list[Labels], offsets: Sites) -> tuple[Matrix, Labels]:
+def _neighbors(pictures: list[BinaryLabels], offsets: Sites) -> tuple[Matrix, BinaryLabels]:
     """s_{p+o} + s_{p-o} for every offset o, and y_p, at sites p evenly spread over all pictures."""
     starts = np.cumsum([0, *(one.size for one in pictures)])
     every = max(1, -(-int(starts[-1]) // _FITTED_SITES))
@@ -183,7 +183,7 @@ def _neighbors(pictures: list[Labels], offsets: Sites) -> tuple[Matrix, Labels]:
     return np.concatenate(signs).astype(np.float64), np.concatenate(labels)
 
 
-def _regression(signs: Matrix, labels: Labels) -> tuple[float, Matrix]:
+def _regression(signs: Matrix, labels: BinaryLabels) -> tuple[float, Matrix]:
     """price and w at which the pseudo-likelihood is largest: Newton's method, by halves where a step is too long."""
     columns = np.column_stack([np.full(len(signs), -1.0), signs])
     w = np.zeros(columns.shape[1])
@@ -200,7 +200,7 @@ def _regression(signs: Matrix, labels: Labels) -> tuple[float, Matrix]:
     return float(w[0]), w[1:]
 
 
-def _pseudo_likelihood(columns: Matrix, labels: Labels, w: Matrix) -> tuple[float, Matrix, Matrix]:
+def _pseudo_likelihood(columns: Matrix, labels: BinaryLabels, w: Matrix) -> tuple[float, Matrix, Matrix]:
     """-log of pseudo-likelihood and prior, their slope and their second derivatives."""
     cost, slope, bend = 0.5 * float((w * w).sum()), w.copy(), np.eye(len(w))
     for start in range(0, len(columns), _STRIP_SITES):

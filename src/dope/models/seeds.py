@@ -1,37 +1,21 @@
-"""Seeds: what a user says about sites. 0 nothing, 1 foreground, 2 background."""
+"""Seeds: sites whose label a user has said.
+
+What users hand over, and get, is as it is drawn: 0 nothing, 1 foreground, 2 background. Past the door it is label
+numbers (`dope.scribbles`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import BACKGROUND, FOREGROUND, Reals, as_array, as_labels, as_reals
+from dope.arrays import Mask, Reals, as_labels, as_reals
 from dope.errors import InputError
+from dope.scribbles import BACKGROUND, DRAWN, FOREGROUND, Seeds, as_seeds
 
-Seeds = NDArray[np.integer[Any]]
-
-
-def checked_seeds(seeds: ArrayLike, *, both: bool = True) -> Seeds:
-    """Seeds as an integer array of labels 0, 1 and 2, with both kinds of stroke when `both`."""
-    seeds = as_array("seeds", seeds)
-    if not np.issubdtype(seeds.dtype, np.integer):
-        raise InputError(f"seeds are of type {seeds.dtype}; expected integers: 0 none, 1 foreground, 2 background")
-    if seeds.size == 0:
-        raise InputError(f"seeds are empty, shaped {seeds.shape}; expected at least one site")
-    low, high = seeds.min(), seeds.max()
-    if low < 0 or high > BACKGROUND:
-        raise InputError(
-            f"seeds hold the label {high if high > BACKGROUND else low}; "
-            "expected only 0 none, 1 foreground, 2 background"
-        )
-    if both:
-        for label, name in ((FOREGROUND, "foreground"), (BACKGROUND, "background")):
-            if not (seeds == label).any():
-                raise InputError(f"seeds hold no {name} (label {label}); draw at least one stroke of each kind")
-    return seeds
+_DRAWN_FOREGROUND, _DRAWN_BACKGROUND = np.uint8(DRAWN[FOREGROUND]), np.uint8(DRAWN[BACKGROUND])
 
 
 def seed_unary(unary: ArrayLike, seeds: ArrayLike, strength: float) -> Reals:
@@ -44,12 +28,18 @@ def seed_unary(unary: ArrayLike, seeds: ArrayLike, strength: float) -> Reals:
     >>> seed_unary([0.5, 0.25, -2.0], [1, 0, 2], strength=100)
     array([-100.  ,    0.25,  100.  ])
     """
-    out = as_reals("unary", unary).copy()
-    seeds = checked_seeds(seeds, both=False)
-    if seeds.shape != out.shape:
-        raise InputError(f"seeds are shaped {seeds.shape} and the unary {out.shape}; expected the same shape")
+    found = as_reals("unary", unary)
+    fixed = as_seeds("seeds", seeds)
+    if fixed.shape != found.shape:
+        raise InputError(f"seeds are shaped {fixed.shape} and the unary {found.shape}; expected the same shape")
     if not (np.isfinite(strength) and strength > 0):
         raise InputError(f"strength is {strength}; expected a positive finite number")
+    return fix_seeds(found, fixed, strength)
+
+
+def fix_seeds(unary: Reals, seeds: Seeds, strength: float) -> Reals:
+    """As `seed_unary`, of label numbers."""
+    out = unary.copy()
     out[seeds == FOREGROUND] = -strength
     out[seeds == BACKGROUND] = strength
     return out
@@ -63,9 +53,10 @@ def seeds_from_labels(labels: ArrayLike, seeds: ArrayLike) -> NDArray[np.uint8]:
     >>> seeds_from_labels([True, True, False], [0, 2, 0])
     array([1, 2, 2], dtype=uint8)
     """
-    seeds = checked_seeds(seeds, both=False)
-    out = np.where(as_labels(labels, seeds.shape), np.uint8(FOREGROUND), np.uint8(BACKGROUND))
-    np.copyto(out, seeds, where=seeds != 0, casting="unsafe")
+    fixed = as_seeds("seeds", seeds)
+    out = np.where(as_labels(labels, fixed.shape), _DRAWN_FOREGROUND, _DRAWN_BACKGROUND)
+    for label, drawn in DRAWN.items():
+        out[fixed == label] = drawn
     return out
 
 
@@ -98,7 +89,7 @@ def seeds_from_rectangle(shape: Sequence[int], rectangle: ArrayLike) -> NDArray[
                 f"the rectangle goes from {start} to {stop} along an axis of {size}; "
                 f"expected 0 <= start < stop <= {size}"
             )
-    seeds = np.full(tuple(shape), BACKGROUND, dtype=np.uint8)
+    seeds = np.full(tuple(shape), _DRAWN_BACKGROUND)
     seeds[tuple(slice(start, stop) for start, stop in sides.tolist())] = 0
     return _with_background(seeds, "rectangle")
 
@@ -133,7 +124,7 @@ def seeds_from_lasso(shape: Sequence[int], polygon: ArrayLike) -> NDArray[np.uin
     inside = _inside(corners, (shape[0], shape[1]))
     if not inside.any():
         raise InputError(f"the polygon holds no site of an image of shape {tuple(shape)}; draw it larger")
-    seeds = np.where(inside, np.uint8(0), np.uint8(BACKGROUND))
+    seeds = np.where(inside, np.uint8(0), _DRAWN_BACKGROUND)
     return _with_background(seeds, "polygon")
 
 
@@ -143,7 +134,7 @@ def _with_background(seeds: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
     return seeds
 
 
-def _inside(corners: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[np.bool_]:
+def _inside(corners: NDArray[np.float64], shape: tuple[int, int]) -> Mask:
     """Sites inside by the odd-even rule: each side flips all sites of its rows that lie right of it."""
     rows, columns = shape
     flips = np.zeros((rows, columns + 1), dtype=np.bool_)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Sites
+from dope.arrays import Mask, Sites
 from dope.errors import InputError
 from dope.pairs.boxes import strips
 
@@ -37,9 +37,7 @@ def core_reads(array: npt.NDArray[Any]) -> bool:
     return array.dtype in CORE_TYPES and array.flags.aligned and whole
 
 
-def mean_contrast_beta(
-    features: npt.NDArray[Any], offsets: Sites, inside: npt.NDArray[np.bool_] | None = None
-) -> float:
+def mean_contrast_beta(features: npt.NDArray[Any], offsets: Sites, inside: Mask | None = None) -> float:
     """beta = 1 / (2 mean |x_p - x_q|^2) over the kernel's pairs, channels summed; 0 for a constant image.
 
     The squares are rounded to a unit of 2^-40 of their range and added up as integers, so that the sum does not

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Sites, as_array, as_reals, binary_places, check_finite
+from dope.arrays import BinaryLabels, Mask, Sites, as_array, as_reals, binary_places, check_finite
 from dope.errors import InputError
 from dope.pairs.grid import GridPairs
 from dope.pairs.kernels import MOST_AXES
@@ -81,7 +81,7 @@ class GraphPairs:
     def repulsive(self) -> GraphPairs:
         return self._part(self.weights < 0.0, -1.0)
 
-    def _part(self, kept: npt.NDArray[np.bool_], sign: float) -> GraphPairs:
+    def _part(self, kept: Mask, sign: float) -> GraphPairs:
         return GraphPairs(self.sites, self.first[kept], self.second[kept], sign * self.weights[kept])
 
     def divided(self, counts: npt.NDArray[np.float64]) -> GraphPairs:
@@ -92,14 +92,14 @@ class GraphPairs:
         change = y[self.first].astype(np.float64) - y[self.second]
         return float((self.weights * change * change)[self._from(within)].sum())
 
-    def exact_roughness(self, labels: Labels, within: Sites | None = None) -> Fraction:
+    def exact_roughness(self, labels: BinaryLabels, within: Sites | None = None) -> Fraction:
         """The same of labels, from which nothing is lost."""
         return exact_sum(self.weights[self._from(within) & (labels[self.first] != labels[self.second])])
 
     def total(self, within: Sites | None = None) -> Fraction:
         return exact_sum(self.weights[self._from(within)])
 
-    def _from(self, within: Sites | None) -> Labels:
+    def _from(self, within: Sites | None) -> Mask:
         """The pairs whose first end is among these sites."""
         owned = np.full(self.sites, within is None)
         if within is not None:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Box, Labels, Reals, Sites, binary_places
+from dope.arrays import BinaryLabels, Box, Mask, Reals, Sites, binary_places
 from dope.errors import InputError
 from dope.pairs.boxes import ends, strips
 from dope.pairs.contrast import core_reads, native_features
@@ -45,7 +45,7 @@ class GridPairs:
     beta: float | None = 0.0
     fields: tuple[Reals, ...] | None = None
     counts: tuple[npt.NDArray[np.float64], ...] | None = None
-    inside: npt.NDArray[np.bool_] | None = None
+    inside: Mask | None = None
 
     @property
     def sites(self) -> int:
@@ -170,7 +170,7 @@ class GridPairs:
         weights, where = self.native(), (...,) if within is None else within
         return sum((exact_sum(weights.weights(m)[where]) for m in range(int(self.fits.sum()))), Fraction(0))
 
-    def exact_roughness(self, labels: Labels, within: Box | None = None) -> Fraction:
+    def exact_roughness(self, labels: BinaryLabels, within: Box | None = None) -> Fraction:
         """The same as `roughness` of labels, from which nothing is lost."""
         low = [0] * len(self.shape) if within is None else [s.start for s in within]
         high = self.shape if within is None else [s.stop for s in within]
@@ -238,9 +238,9 @@ class GridPairs:
         return np.concatenate(firsts), np.concatenate(seconds), np.concatenate(weights)
 
     @property
-    def fits(self) -> npt.NDArray[np.bool_]:
+    def fits(self) -> Mask:
         """Which offsets lead from some site to another; the core is given no others."""
-        fits: npt.NDArray[np.bool_] = np.all(np.abs(self.offsets) < np.array(self.shape), axis=1).reshape(-1)
+        fits: Mask = np.all(np.abs(self.offsets) < np.array(self.shape), axis=1).reshape(-1)
         return fits
 
     def native(self) -> _core.GridWeights:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dope import samples
-from dope.arrays import Box, Reals
+from dope.arrays import Box, Mask, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.io import load, read_image, read_scribbles
@@ -70,7 +70,7 @@ class Pictured:
     """What a case looks like: an image, or a volume, and the strokes on it."""
 
     image: NDArray[Any]
-    seeds: NDArray[np.int8] | None
+    scribbles: NDArray[np.int8] | None
 
 
 def folder() -> Path | None:
@@ -99,17 +99,17 @@ def photo_names() -> list[str]:
 def state_photo(name: str, kernel: int, quick: bool) -> Stated:
     """A photograph's energy: 5 + 5 colours from its strokes, clipped; the strokes themselves are settled."""
     photo, unary = _learnt(name, quick)
-    assert photo.seeds is not None
+    assert photo.scribbles is not None
     lam = kernel_lam(kernel, total=_WEIGHT)
-    judged: Reals = np.where(photo.seeds == 0, unary, np.float32(0))
-    return Stated(seed_unary(unary, photo.seeds, _SEED_STRENGTH), photo.image, lam, kernel, judged)
+    judged: Reals = np.where(photo.scribbles == 0, unary, np.float32(0))
+    return Stated(seed_unary(unary, photo.scribbles, _SEED_STRENGTH), photo.image, lam, kernel, judged)
 
 
 @lru_cache(maxsize=1)
 def _learnt(name: str, quick: bool) -> tuple[Pictured, Reals]:
     photo = picture_photo(name, quick)
-    assert photo.seeds is not None
-    return photo, color_unary(photo.image, photo.seeds, clip=_CLIP)
+    assert photo.scribbles is not None
+    return photo, color_unary(photo.image, photo.scribbles, clip=_CLIP)
 
 
 def picture_photo(name: str, quick: bool) -> Pictured:
@@ -119,14 +119,14 @@ def picture_photo(name: str, quick: bool) -> Pictured:
     if not there and name == PACKAGED_PHOTO:
         with samples.canyon_wren() as sample:
             image = read_image(sample.photo)
-            seeds = read_scribbles(sample.scribbles, image.shape)
+            scribbles = read_scribbles(sample.scribbles, image.shape)
     elif data is None or not there:
         raise MissingDataError(f"no photograph {name}: DOPE_DATA names no folder that holds photos/{name}")
     else:
         image = read_image(data / "photos" / name)
-        seeds = read_scribbles(data / "photos" / "scribbles.json", image.shape, photo=name)
-    step = math.ceil(math.sqrt(seeds.size / _QUICK_PIXELS)) if quick else 1
-    return Pictured(np.ascontiguousarray(image[::step, ::step]), np.ascontiguousarray(seeds[::step, ::step]))
+        scribbles = read_scribbles(data / "photos" / "scribbles.json", image.shape, photo=name)
+    step = math.ceil(math.sqrt(scribbles.size / _QUICK_PIXELS)) if quick else 1
+    return Pictured(np.ascontiguousarray(image[::step, ::step]), np.ascontiguousarray(scribbles[::step, ::step]))
 
 
 def structure_names() -> list[str]:
@@ -183,7 +183,7 @@ def _scan(name: str) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     return np.rint(255 * t1 / t1.max()).astype(np.uint8), np.rint(255 * wm / wm.max()) / 255.0
 
 
-def _around(inside: NDArray[np.bool_], most: int) -> Box:
+def _around(inside: Mask, most: int) -> Box:
     """A box of about so many voxels, with the proportions of the whole, around the middle of an object."""
     share = min(1.0, (most / inside.size) ** (1 / 3))
     sides = [max(1, round(n * share)) for n in inside.shape]

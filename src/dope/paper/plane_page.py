@@ -101,7 +101,7 @@ def _examples(bench: Bench, runs: Runs) -> Iterator[Words | Drawn]:
         record = runs.get(cell.case, cell.kernel, PAPER, cell.blocks, cell.size)
         assert record is not None
         parts: list[Chart | Image] = [
-            Image("strokes and exact minimum", overlay(shown.image, exact, shown.seeds, longest=900)),
+            Image("strokes and exact minimum", overlay(shown.image, exact, shown.scribbles, longest=900)),
             Image(f"the paper's ADMM, {cell.blocks} blocks", overlay(shown.image, found, longest=900)),
             Image(f"difference: Dice {record['dice']:.4f}", difference(shown.image, found, exact, longest=900)),
             _energy_by_round(runs, cell),

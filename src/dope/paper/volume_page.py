@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dope.arrays import Mask
 from dope.paper.cases import MissingDataError
 from dope.paper.parts import (
     NOT_DRAWN,
@@ -177,7 +177,7 @@ def _relaxed(bench: Bench, runs: Runs) -> Iterator[Words | Drawn]:
         yield Drawn(f"3d-relaxed-{_file_name(cell)}", caption, figure(images, columns=3))
 
 
-def _busiest(places: NDArray[np.bool_], share: float = 0.4) -> tuple[slice, slice]:
+def _busiest(places: Mask, share: float = 0.4) -> tuple[slice, slice]:
     """The window, of this share of both sides, that holds most of the places."""
     sides = [max(1, round(n * share)) for n in places.shape]
     sums = np.pad(places.cumsum(axis=0, dtype=np.int64).cumsum(axis=1), ((1, 0), (1, 0)))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dope.arrays import Mask
 from dope.errors import InputError
 
 Canvas = NDArray[np.float32]
@@ -132,7 +133,7 @@ def stroke(canvas: Canvas) -> int:
     return max(1, round(longest / 900))
 
 
-def edges(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def edges(inside: Mask) -> Mask:
     """Pixels of the object that touch the background."""
     found = np.zeros_like(inside)
     found[1:] |= inside[1:] & ~inside[:-1]
@@ -142,7 +143,7 @@ def edges(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-def thickened(lines: NDArray[np.bool_], thick: int) -> NDArray[np.bool_]:
+def thickened(lines: Mask, thick: int) -> Mask:
     """Lines of one pixel made `thick` pixels wide."""
     for _ in range(thick - 1):
         wider = lines.copy()

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import BACKGROUND, FOREGROUND, Box
+from dope.arrays import Box, Mask
 from dope.errors import InputError
 from dope.report.canvas import Canvas, Color, Picture, edges, paint, stroke, thickened
 from dope.report.scene import Scene, View, through_object
+from dope.scribbles import BACKGROUND, DRAWN, FOREGROUND
 
 Sites = NDArray[Any]
 """Something at every site of an image or a volume."""
@@ -236,7 +237,7 @@ def _mark_strokes(canvas: Canvas, view: View, seeds: Sites | None) -> None:
     # A line one site wide covers one part in `steps` of the squares it crosses, and should be seen all the same.
     strength = 0.85 * max(view.steps)
     for label, color in ((FOREGROUND, GREEN), (BACKGROUND, RED)):
-        share = view.layer(seeds, lambda slab, label=label: slab == label)  # type: ignore[misc]
+        share = view.layer(seeds, lambda slab, drawn=DRAWN[label]: slab == drawn)  # type: ignore[misc]
         paint(canvas, np.minimum(share * strength, 0.85), color)
 
 
@@ -266,15 +267,15 @@ def _tints(blocks: Sequence[Box], axes: tuple[int, int]) -> list[Color]:
     return [_BLOCK_TINTS[2 * (row % 2) + column % 2] for row, column in zip(*ranks, strict=True)]
 
 
-def _frame(inside: NDArray[np.bool_], thick: int) -> None:
+def _frame(inside: Mask, thick: int) -> None:
     inside[:thick] = True
     inside[-thick:] = True
     inside[:, :thick] = True
     inside[:, -thick:] = True
 
 
-def _marked(slab: NDArray[Any]) -> NDArray[np.bool_]:
-    marked: NDArray[np.bool_] = slab != 0
+def _marked(slab: NDArray[Any]) -> Mask:
+    marked: Mask = slab != 0
     return marked
 
 

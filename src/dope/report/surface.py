@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import Box
+from dope.arrays import Box, Mask
 from dope.errors import InputError
 from dope.report.canvas import GAP, Picture, checked_longest, picture, shrunk
 from dope.report.scene import checked_spacing
@@ -237,7 +237,7 @@ def _highest(field: Reals) -> Reals:
     return padded
 
 
-def _grown(marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _grown(marked: Mask) -> Mask:
     """With the neighbours of what is marked, along edges and corners too."""
     for axis in range(3):
         lines = np.moveaxis(marked, axis, 0)

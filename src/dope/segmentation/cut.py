@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Labels, as_array, as_labels, as_numbers, known_shape
+from dope.arrays import Box, Mask, as_array, as_labels, as_numbers, known_shape
 from dope.errors import InputError
+from dope.scribbles import UNLABELED, Seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class Cut:
         return array if self.pixels.channels is None else np.moveaxis(array, self.pixels.channels, -1)
 
 
-def region_of(mask: npt.ArrayLike, shape: tuple[int, ...]) -> Labels:
+def region_of(mask: npt.ArrayLike, shape: tuple[int, ...]) -> Mask:
     """A mask that fits, with something in it."""
     inside = as_labels(mask, known_shape("mask", mask), name="mask")
     if inside.shape != shape:
@@ -81,16 +82,16 @@ def region_of(mask: npt.ArrayLike, shape: tuple[int, ...]) -> Labels:
     return inside
 
 
-def box_of(shape: tuple[int, ...], inside: Labels | None, seeds: npt.NDArray[np.int8] | None, margin: object) -> Box:
+def box_of(shape: tuple[int, ...], inside: Mask | None, seeds: Seeds | None, margin: object) -> Box:
     """The box outside which nothing takes part."""
     where = tuple(slice(0, n) for n in shape) if inside is None else _bounding_box(inside)
     if margin is None:
         return where
     if not isinstance(margin, (int, float, np.number)) or not 0 <= margin < math.inf:
         raise InputError(f"margin is {margin!r}; expected a fraction of 0 or more, such as 0.2.")
-    if seeds is None or not seeds.any():
+    if seeds is None or not (seeds != UNLABELED).any():
         raise InputError("margin is given without strokes; expected scribbles whose bounding box it makes larger.")
-    around = _bounding_box(seeds != 0)
+    around = _bounding_box(seeds != UNLABELED)
     wider = [math.ceil(min(n, margin * (s.stop - s.start))) for n, s in zip(shape, around, strict=True)]
     near = tuple(
         slice(max(b.start, s.start - m), min(b.stop, s.stop + m)) for b, s, m in zip(where, around, wider, strict=True)
@@ -100,7 +101,7 @@ def box_of(shape: tuple[int, ...], inside: Labels | None, seeds: npt.NDArray[np.
     return near
 
 
-def _bounding_box(inside: npt.NDArray[np.bool_]) -> Box:
+def _bounding_box(inside: Mask) -> Box:
     box = []
     for axis in range(inside.ndim):
         places = np.flatnonzero(inside.any(axis=tuple(a for a in range(inside.ndim) if a != axis)))

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Labels, Reals, as_array, as_reals, known_shape
+from dope.arrays import Box, Mask, Reals, as_array, as_reals, known_shape
 from dope.errors import InputError
 from dope.models import probability_unary, seeds_from_lasso, seeds_from_rectangle
-from dope.models.seeds import checked_seeds
-
-Seeds = npt.NDArray[np.int8]
+from dope.scribbles import UNLABELED, Seeds, as_seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +45,7 @@ class Known:
         """Whether unaries come from a model of the image's colours."""
         return self.probability is None and self.unary is None
 
-    def unary_at(self, where: Box, inside: Labels | None) -> Reals:
+    def unary_at(self, where: Box, inside: Mask | None) -> Reals:
         """Of a box, from what is not colours."""
         given: Any = self.unary if self.unary is not None else self.probability
         name = "unary" if self.unary is not None else "probability"
@@ -70,20 +68,20 @@ class Known:
         return tuple(n for a, n in enumerate(shape) if a != axis % len(shape))
 
     def seeds(self, shape: tuple[int, ...]) -> Seeds | None:
-        """All that strokes and outlines say, 0 where they say nothing."""
+        """The labels that strokes and outlines fix: here what was drawn becomes label numbers."""
         both = self.learnt and not self.outlined
-        seeds = None if self.scribbles is None else checked_seeds(self.scribbles, both=both)
-        if seeds is not None and seeds.shape != shape:
-            raise InputError(f"scribbles are shaped {seeds.shape}; expected {shape}, as the rest is.")
-        drawn = None if seeds is None else seeds.astype(np.int8)
+        drawn = None if self.scribbles is None else as_seeds("scribbles", self.scribbles, both=both)
+        if drawn is not None and drawn.shape != shape:
+            raise InputError(f"scribbles are shaped {drawn.shape}; expected {shape}, as the rest is.")
         if not self.outlined:
             return drawn
-        outside = (
+        around = as_seeds(
+            "outline",
             seeds_from_lasso(shape, self.lasso)
             if self.lasso is not None
-            else seeds_from_rectangle(shape, _pairs(self.rectangle))
+            else seeds_from_rectangle(shape, _pairs(self.rectangle)),
         )
-        return (outside if drawn is None else np.where(drawn != 0, drawn, outside)).astype(np.int8)
+        return around if drawn is None else np.where(drawn != UNLABELED, drawn, around)
 
 
 def _pairs(rectangle: Sequence[slice] | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -11,17 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.api import automatic_flow_solver, checked_target, lazy_partition, minimize
-from dope.arrays import FOREGROUND, Box, Reals, digest
+from dope.arrays import Box, Reals, digest
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.lazy import LazyEnergy, Prices, Readable, Stored
 from dope.memory import budget_of
 from dope.methods.bracketing import looked_at
 from dope.methods.checkpoint import require_new
-from dope.models import kernel_lam, probability_unary, seed_unary
+from dope.models import kernel_lam, probability_unary
+from dope.models.seeds import fix_seeds
 from dope.models.smoothing import SMOOTHING
 from dope.pairs import Kernel
 from dope.result import Result
+from dope.scribbles import FOREGROUND, UNLABELED, Seeds, as_scribbles
 from dope.segmentation.budget import require_strokes
 from dope.segmentation.cut import Pixels
 from dope.segmentation.known import Known
@@ -77,7 +79,7 @@ class Stroked:
         return self.prices.chunks
 
     def at(self, box: Box) -> npt.NDArray[Any]:
-        return seed_unary(self.prices.at(box), self.seeds.at(box), self.strength)
+        return fix_seeds(self.prices.at(box), self.seeds.at(box), self.strength)
 
     def excerpt(self, box: Box) -> Stroked:
         return replace(self, prices=self.prices.excerpt(box), seeds=self.seeds.excerpt(box))
@@ -140,8 +142,8 @@ def segmented_lazily(
     seeds = known.seeds(shape)
     inside = None if seeds is None else energy.inside_at(energy.whole)
     if seeds is not None and inside is not None:
-        seeds = np.where(inside, seeds, 0).astype(np.int8)  # those outside are nobody's
-    if seeds is not None and seeds.any():
+        seeds = np.where(inside, seeds, np.int8(UNLABELED))  # those outside are nobody's
+    if seeds is not None and (seeds != UNLABELED).any():
         energy = _with_strokes(energy, seeds)
     told = {**settings, "blocks": partition, "solver": solver, "executor": executor}
     result = minimize(energy, **told)
@@ -156,14 +158,14 @@ def _automatic_lam(energy: LazyEnergy, known: Known, kernel: Kernel, spacing: Se
     return kernel_lam(kernel, len(energy.shape), total=total, spacing=spacing)
 
 
-def _with_strokes(energy: LazyEnergy, seeds: npt.NDArray[np.int8]) -> LazyEnergy:
+def _with_strokes(energy: LazyEnergy, seeds: Seeds) -> LazyEnergy:
     """Strokes cost more than a site can gain by any label; those that are kept, as all are, cost nothing."""
     assert energy.facts is not None
     strength = 1.0 + energy.pairs.strength + energy.facts.largest
-    stroked = int(np.count_nonzero(seeds))
+    stroked = int(np.count_nonzero(seeds != UNLABELED))
     constant = strength * int(np.count_nonzero(seeds == FOREGROUND))
     total = energy.facts.total + strength * stroked
-    both = f"{energy.facts.digest}-{digest([seeds])}"
+    both = f"{energy.facts.digest}-{digest([as_scribbles(seeds)])}"
     facts = replace(energy.facts, total=total, digest=both, places=None, largest=energy.facts.largest + strength)
     return replace(
         energy, unary=Stroked(energy.unary, Stored.of("scribbles", seeds), strength), constant=constant, facts=facts

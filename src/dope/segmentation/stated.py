@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import BACKGROUND, FOREGROUND, Labels, Reals
+from dope.arrays import Labels, Mask, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.memory import budget_of
@@ -18,16 +18,17 @@ from dope.models import (
     Model,
     automatic_lam,
     automatic_model,
-    connected_to_seeds,
     kernel_lam,
     reestimated,
-    seed_unary,
 )
+from dope.models.connectivity import keep_connected
+from dope.models.seeds import fix_seeds
 from dope.pairs import Kernel
 from dope.partition import Partition
+from dope.scribbles import BACKGROUND, FOREGROUND, NAMES, UNLABELED, Scribbles, Seeds, as_scribbles
 from dope.segmentation.budget import require_box, require_strokes
 from dope.segmentation.cut import Cut, Pixels, box_of, region_of
-from dope.segmentation.known import Known, Seeds
+from dope.segmentation.known import Known
 
 # What a stroke may cost: float32 holds it, and float64 the sum of all.
 MOST_STRENGTH = 1e30
@@ -64,7 +65,7 @@ class Stated:
     known: Known
     cut: Cut
     features: npt.NDArray[Any]
-    inside: Labels | None
+    inside: Mask | None
     seeds: Seeds | None
     given_lam: float | None
     kernel: Kernel
@@ -114,7 +115,7 @@ class Stated:
             features=cut.features(),
             inside=region,
             # Strokes outside the region are nobody's.
-            seeds=drawn if drawn is None or region is None else np.where(region, drawn, 0).astype(np.int8),
+            seeds=drawn if drawn is None or region is None else np.where(region, drawn, np.int8(UNLABELED)),
             given_lam=checked_lam(said.get("lam", "auto")),
             kernel=kernel,
             beta=said.get("beta"),
@@ -128,7 +129,7 @@ class Stated:
         if self.given_model is not None and not hasattr(self.given_model, "unary"):
             raise InputError(f"model is {self.given_model!r}; expected an object with unary(image, seeds), or None.")
         if self.seeds is not None and self.known.learnt and not self.known.outlined:
-            for label, name in ((FOREGROUND, "foreground"), (BACKGROUND, "background")):
+            for label, name in NAMES.items():
                 if not (self.seeds == label).any():
                     raise InputError(
                         f"no {name} stroke lies inside the mask; expected at least one of each kind there."
@@ -141,7 +142,7 @@ class Stated:
         assert self.seeds is not None
         if not (self.seeds == FOREGROUND).any():  # a rectangle: for a start, all that may be foreground is
             return self.reestimated(self.seeds != BACKGROUND)
-        return self._spread(self.model.unary(self._part(self.features), self._part(self.seeds)))
+        return self._spread(self.model.unary(self._part(self.features), self._scribbles()))
 
     @property
     def model(self) -> Model:
@@ -150,8 +151,13 @@ class Stated:
 
     def reestimated(self, labels: Labels) -> Reals:
         assert self.seeds is not None
-        pixels, seeds = self._part(self.features), self._part(self.seeds)
+        pixels, seeds = self._part(self.features), self._scribbles()
         return self._spread(reestimated(self.model, pixels, seeds=seeds, labels=self._part(labels)))
+
+    def _scribbles(self) -> Scribbles:
+        """What models see of the seeds: as a user draws them."""
+        assert self.seeds is not None
+        return as_scribbles(self._part(self.seeds))
 
     def _part(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """What models see: the sites of the region, one after another; where there is none, all as they lie."""
@@ -167,7 +173,9 @@ class Stated:
 
     def kept(self, labels: Labels) -> Labels:
         """The labels, or what of them hangs together with strokes, if that is asked for."""
-        return connected_to_seeds(labels, self.seeds) if self.connected and self.seeds is not None else labels
+        if not self.connected or self.seeds is None:
+            return labels
+        return keep_connected(labels.astype(np.bool_, copy=False), self.seeds)
 
     def lam(self, unary: Reals) -> float:
         if self.given_lam is not None:
@@ -188,7 +196,7 @@ class Stated:
             spacing=self.spacing,
             mask=self.inside,
         )
-        if self.seeds is None or not self.seeds.any():
+        if self.seeds is None or not (self.seeds != UNLABELED).any():
             return plain
         # More than a site can gain by any label: its own price, and all its pairs.
         strength = 1.0 + plain.pairs.strength + float(np.abs(plain.unary).max())
@@ -196,7 +204,7 @@ class Stated:
             raise InputError(f"lam or the unaries add up to {strength:.3g}; strokes take up to {MOST_STRENGTH:g}.")
         # Strokes that are kept, as all are, cost nothing: energies and gaps are those of the other sites.
         constant = strength * np.count_nonzero(self.seeds == FOREGROUND)
-        return replace(plain, unary=seed_unary(plain.unary, self.seeds, strength), constant=constant)
+        return replace(plain, unary=fix_seeds(plain.unary, self.seeds, strength), constant=constant)
 
 
 def checked_lam(lam: object) -> float | None:

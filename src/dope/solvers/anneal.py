@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dope.arrays import Labels
+from dope.arrays import BinaryLabels
 from dope.energy import Energy
 from dope.solvers.parts.settings import require_count
 from dope.solvers.parts.spins import SampledMinimizer, Spins, in_order, require_samplers
@@ -44,7 +44,7 @@ class Anneal:
         require_samplers("Anneal()")
         return SampledMinimizer(energy, self)
 
-    def sample(self, spins: Spins, starts: Labels, seed: int) -> Labels:
+    def sample(self, spins: Spins, starts: BinaryLabels, seed: int) -> BinaryLabels:
         from dwave.samplers import SimulatedAnnealingSampler
 
         typical = spins.typical_change()

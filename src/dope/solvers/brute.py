@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Reals, binary_places
+from dope.arrays import BinaryLabels, Reals, binary_places
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.protocols import Answer
@@ -60,7 +60,7 @@ class BruteMinimizer:
         np.add.at(self._weights, (first, second), weights)
         self._weights += self._weights.T
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         del start  # all labels are looked at
         prices = unary.ravel().astype(np.float64)
         energies = np.zeros(1 << len(prices))

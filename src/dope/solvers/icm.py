@@ -12,7 +12,7 @@ from threading import Lock
 
 import numpy as np
 
-from dope.arrays import Labels, Reals
+from dope.arrays import BinaryLabels, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.protocols import Answer
@@ -54,7 +54,7 @@ class IcmMinimizer:
         self._most = UNLIMITED if solver.flips is None else min(solver.flips, UNLIMITED)
         self._turn = Lock()
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         prices = np.ascontiguousarray(unary, dtype=np.float64).ravel()
         with self._turn:
             self._here.stand(prices, prices < 0 if start is None else start.ravel())

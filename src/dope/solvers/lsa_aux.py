@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dope import _core
-from dope.arrays import Labels, Reals
+from dope.arrays import BinaryLabels, Reals
 from dope.energy import Energy
 from dope.pairs import GridPairs
 from dope.protocols import Answer
@@ -57,12 +57,12 @@ class LsaAuxMinimizer:
         self._starts = Starts(settings.starts, flow, around, isinstance(energy.pairs, GridPairs))
         self._chains = Chains(self._here, flow, energy.shape)
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         prices = np.ascontiguousarray(unary, dtype=np.float64)
         starts = self._starts.labels(prices) if start is None else [start]
         return Answer(lowest(self._here, prices, [self._descended(prices, labels) for labels in starts]))
 
-    def _descended(self, unary: Values, start: Labels) -> Labels:
+    def _descended(self, unary: Values, start: BinaryLabels) -> BinaryLabels:
         prices = unary.ravel()
         self._here.stand(prices, start.ravel())
         self._chains.descend_averaged(prices)

@@ -28,7 +28,7 @@ from typing import Literal
 import numpy as np
 
 from dope import _core
-from dope.arrays import Labels, Reals
+from dope.arrays import BinaryLabels, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import GridPairs
@@ -91,7 +91,7 @@ class LsaTrMinimizer:
         self._chains = Chains(self._here, self._flow, energy.shape)
         self.cuts = 0  # those of trust regions, of all calls together
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         prices = np.ascontiguousarray(unary, dtype=np.float64)
         self._least_fall = least_fall(prices)
         ends = [] if start is None else [self._descended(prices, start, None)]
@@ -101,13 +101,13 @@ class LsaTrMinimizer:
         patience = self._settings.polish if start is None else min(self._settings.polish, 1)
         return Answer(self._polished(prices, labels, patience) if patience else labels)
 
-    def _descended(self, unary: Values, start: Labels, penalty: float | None) -> Labels:
+    def _descended(self, unary: Values, start: BinaryLabels, penalty: float | None) -> BinaryLabels:
         """Where trust regions and single flips lead from these labels."""
         self._here.stand(unary.ravel(), start.ravel())
         self._descend(penalty)
         return self._here.labels().reshape(self._shape)
 
-    def _polished(self, unary: Values, labels: Labels, patience: int) -> Labels:
+    def _polished(self, unary: Values, labels: BinaryLabels, patience: int) -> BinaryLabels:
         prices = unary.ravel()
         self._here.stand(prices, labels.ravel())
         while self._chains.descend(prices, patience=patience, seed=self._settings.seed):
@@ -161,7 +161,7 @@ class LsaTrMinimizer:
         unary = region.tangents + penalty * np.where(region.labels, -region.away, region.away)
         return self._step_to(self._flow.minimize(unary.reshape(self._shape)).labels.ravel(), region, penalty)
 
-    def _step_to(self, labels: Labels, region: _Region, penalty: float) -> _Step:
+    def _step_to(self, labels: BinaryLabels, region: _Region, penalty: float) -> _Step:
         actual, predicted = self._here.falls(labels)
         return _Step(labels, penalty, actual, predicted, float(region.away[labels != region.labels].sum()))
 
@@ -215,7 +215,7 @@ class LsaTrMinimizer:
 class _Region:
     """Labels, how far each site is from leaving them, and the energy to first order about them."""
 
-    labels: Labels
+    labels: BinaryLabels
     away: Values
     tangents: Values
 
@@ -224,7 +224,7 @@ class _Region:
 class _Step:
     """Labels that a cut proposes, the fall of the energy and of its approximation, and the way there."""
 
-    labels: Labels
+    labels: BinaryLabels
     penalty: float
     actual: float
     predicted: float

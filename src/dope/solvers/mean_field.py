@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Labels, Reals
+from dope.arrays import BinaryLabels, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.protocols import Answer
@@ -72,7 +72,7 @@ class MeanFieldMinimizer:
         around = neighbors(energy.pairs)
         self._cooling, self._here = Cooling(around, solver), _core.Standpoint(around)
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         prices = np.ascontiguousarray(unary, dtype=np.float64)
         starts = [self._cooling.labels(prices), prices < 0 if start is None else start]
         return Answer(lowest(self._here, prices, [polished(self._here, prices, labels) for labels in starts]))
@@ -84,7 +84,7 @@ class Cooling:
     def __init__(self, around: _core.Neighbors, solver: MeanField) -> None:
         self._core, self._solver = _core.MeanField(around), solver
 
-    def labels(self, unary: npt.NDArray[np.float64]) -> Labels:
+    def labels(self, unary: npt.NDArray[np.float64]) -> BinaryLabels:
         hot, cold = self._solver.hot * self._core.strength / 2, self._solver.cold * self._core.mean_strength / 2
         if cold == 0.0:  # no pairs
             return np.asarray(unary < 0)

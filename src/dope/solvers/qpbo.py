@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Labels, Reals
+from dope.arrays import BinaryLabels, Mask, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import GridPairs, Pairs
@@ -98,7 +98,7 @@ class WholeMinimizer:
     def __init__(self, energy: Energy) -> None:
         self._flow = MaxFlow().prepare(energy)
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         answer = self._flow.minimize(unary, start=start)
         return replace(answer, proved=np.ones(unary.shape, dtype=np.bool_))
 
@@ -107,11 +107,11 @@ class WholeMinimizer:
 class _Known:
     """What is proved so far: the sites, their labels (anything elsewhere), and a lower bound."""
 
-    sites: Labels
-    labels: Labels
+    sites: Mask
+    labels: BinaryLabels
     bound: Fraction
 
-    def add(self, sites: Labels, labels: Labels) -> npt.NDArray[np.int64]:
+    def add(self, sites: Mask, labels: BinaryLabels) -> npt.NDArray[np.int64]:
         """Take over labels where nothing is proved yet; where that was."""
         new = sites & ~self.sites
         self.labels = np.where(new, labels, self.labels)
@@ -127,7 +127,7 @@ class QpboMinimizer:
         self._roof = Roof(energy)
         self._here = _core.Standpoint(neighbors(energy.pairs))
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         prices = unary.ravel().astype(np.float64)
         roof = self._roof
         roof.solve(prices)
@@ -150,11 +150,11 @@ class QpboMinimizer:
             rounding_error=roof.rounding_error,
         )
 
-    def _value(self, prices: Values, labels: Labels) -> Fraction:
+    def _value(self, prices: Values, labels: BinaryLabels) -> Fraction:
         shape = self._pairs.shape
         return Energy(prices.reshape(shape), self._pairs).exactly(labels.reshape(shape))
 
-    def _completed(self, prices: Values, known: _Known, start: Labels | None) -> Labels:
+    def _completed(self, prices: Values, known: _Known, start: BinaryLabels | None) -> BinaryLabels:
         """Labels for all sites: the proved ones, and for the others those of a local minimum."""
         if known.sites.all():
             return known.labels.copy()
@@ -163,7 +163,7 @@ class QpboMinimizer:
         pinned = np.where(known.labels, -1.0, 1.0) * 4.0 * self._pairs.strength
         return lowest(self._here, prices, [self._descended(np.where(known.sites, pinned, prices), y) for y in starts])
 
-    def _starts(self, prices: Values, known: _Known) -> list[Labels]:
+    def _starts(self, prices: Values, known: _Known) -> list[BinaryLabels]:
         """The proved labels, and for the others 0, 1, and the sign of what the proved ones make of their unary."""
         none, each = known.labels & known.sites, known.labels | ~known.sites
         fields = []
@@ -173,7 +173,7 @@ class QpboMinimizer:
         # What sites without a label add to the two fields cancels.
         return [np.where(known.sites, known.labels, fields[0] + fields[1] < 0.0), none, each]
 
-    def _descended(self, prices: Values, labels: Labels) -> Labels:
+    def _descended(self, prices: Values, labels: BinaryLabels) -> BinaryLabels:
         self._here.stand(prices, labels)
         self._here.descend(MOST_FLIPS * len(prices))
         return self._here.labels()
@@ -226,7 +226,7 @@ class QpboMinimizer:
         new = known.add(*_proved_by_both(trials[0], trials[1], least, 2 * Fraction(roof.rounding_error)))
         roof.force(new, known.labels[new], release=place)
 
-    def _improved(self, prices: Values, known: _Known, labels: Labels) -> Labels:
+    def _improved(self, prices: Values, known: _Known, labels: BinaryLabels) -> BinaryLabels:
         """Labels with no more energy."""
         self._force_known(known)
         draw, free = np.random.default_rng(self._settings.seed), np.flatnonzero(~known.sites)
@@ -242,7 +242,7 @@ class QpboMinimizer:
         self._roof.force(sites, known.labels[sites])
 
 
-def _proved_by_both(zero: _Known, one: _Known, least: Fraction, margin: Fraction) -> tuple[Labels, Labels]:
+def _proved_by_both(zero: _Known, one: _Known, least: Fraction, margin: Fraction) -> tuple[Mask, BinaryLabels]:
     """What is known of a site's two labels together: the sites, and their labels."""
     for this, other in ((zero, one), (one, zero)):
         # Nothing under the other label is better than these labels, or than some that have been found.

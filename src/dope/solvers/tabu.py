@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dope.arrays import Labels
+from dope.arrays import BinaryLabels
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.memory import require_bytes
@@ -52,7 +52,7 @@ class Tabu:
         require_samplers("Tabu()")
         return SampledMinimizer(energy, self)
 
-    def sample(self, spins: Spins, starts: Labels, seed: int) -> Labels:
+    def sample(self, spins: Spins, starts: BinaryLabels, seed: int) -> BinaryLabels:
         from dwave.samplers import TabuSampler
 
         samples = TabuSampler().sample(  # type: ignore[no-untyped-call]

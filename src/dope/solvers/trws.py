@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dope import _core
-from dope.arrays import Labels, Reals, binary_places
+from dope.arrays import BinaryLabels, Reals, binary_places
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.protocols import Answer
@@ -74,7 +74,7 @@ class TrwSMinimizer:
         around = neighbors(energy.pairs)
         self._core, self._here, self._solver = _core.Trws(around), _core.Standpoint(around), solver
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         prices = np.ascontiguousarray(unary, dtype=np.float64)
         unit = self._unit(prices)
         found, bound, error, _ = self._core.run(prices.ravel(), self._solver.rounds, self._solver.tolerance, unit)

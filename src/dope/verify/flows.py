@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
-from dope.arrays import Sites
+from dope.arrays import Mask, Sites
 from dope.certificate import Certificate
 from dope.verify.blocks import Block, Blocks, pair_keys
 from dope.verify.units import FaultError, Reals, Unit, Units, real_sum
@@ -83,6 +82,6 @@ def _check_amounts(certificate: Certificate, weights: Reals, unit: Unit) -> Frac
         return real_sum(np.maximum(np.abs(flow) / unit.scale - weights, 0.0))
 
 
-def _pair(first: Sites, second: Sites, which: npt.NDArray[np.bool_]) -> str:
+def _pair(first: Sites, second: Sites, which: Mask) -> str:
     one = int(np.argmax(which))
     return f"pair ({first[one]}, {second[one]})"

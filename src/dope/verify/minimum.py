@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dope.arrays import Labels, Sites
+from dope.arrays import Mask, Sites
 from dope.verify.units import MOST_AT_A_SITE, Reals, Units, exact_sum
 
 
@@ -51,7 +51,7 @@ def proved_minimum(unary: Units, first: Sites, second: Sites, weights: Units) ->
     return bound
 
 
-def _maximum_flow(excess: Units, first: Sites, second: Sites, weights: Units) -> tuple[Units, Labels]:
+def _maximum_flow(excess: Units, first: Sites, second: Sites, weights: Units) -> tuple[Units, Mask]:
     """What flows from first to second, and the sites from which no deficit can be reached."""
     pairs = len(first)
     tail = np.concatenate([first, second])
@@ -86,7 +86,7 @@ class _Network:
     def __post_init__(self) -> None:
         self.slots = np.zeros(len(self.excess), dtype=np.int64)
 
-    def run(self) -> Labels:
+    def run(self) -> Mask:
         """Push all excess that can reach a deficit; the sites that cannot reach one in the end."""
         active = np.flatnonzero(self.excess > 0)
         while True:
@@ -156,5 +156,5 @@ class _Network:
         """The sites without repetition: of each, the entry whose number its slot kept."""
         numbers = np.arange(len(sites))
         self.slots[sites] = numbers
-        kept: Labels = self.slots[sites] == numbers
+        kept: Mask = self.slots[sites] == numbers
         return sites[kept]

@@ -25,18 +25,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from dope.arrays import BACKGROUND, FOREGROUND
+from dope.arrays import Mask
 from dope.bounded import read_regular
 from dope.errors import InputError
 from dope.io.content import bytes_of
 from dope.io.files import in_one_line, reading
 from dope.io.images.formats import describe, load
 from dope.memory import require_bytes
+from dope.scribbles import BACKGROUND, DRAWN, FOREGROUND, NAMES, check_scribbles
 
-Seeds = NDArray[np.int8]
+Scribbles = NDArray[np.int8]
 Stroke = list[tuple[float, float]]
 
-_KINDS = {"fg": FOREGROUND, "bg": BACKGROUND}
+_KINDS = {"fg": DRAWN[FOREGROUND], "bg": DRAWN[BACKGROUND]}
 _DEFAULT_RADIUS = 5.0
 _MOST_NUMBER = 2**53
 _FLAT = (".json", ".png", ".jpg", ".jpeg")
@@ -45,13 +46,13 @@ _MOST_CHANNELS = 4  # a third axis that is longer is one of sites
 _MOST_BYTES = 8 << 20
 # Pixels that the brush may pass over, counted again and again where strokes cross: about a second.
 _MOST_BRUSHED = 1 << 30
-_PIXEL_BYTES = 6  # seeds, the canvas, and what compares them
+_PIXEL_BYTES = 6  # scribbles, the canvas, and what compares them
 _LONGEST = 40  # of what an error repeats
 
 
 def read_scribbles(
     path: str | os.PathLike[str], shape: tuple[int, ...], *, photo: str | None = None, budget: int | None = None
-) -> Seeds:
+) -> Scribbles:
     """Read strokes for a picture or volume of the given shape.
 
     Parameters
@@ -86,18 +87,18 @@ def read_scribbles(
         raise InputError(f"{path}: strokes on a picture, but the volume is shaped {tuple(shape)}; use a label volume")
     if suffix == ".json":
         require_bytes(f"{path}: strokes on {width} x {height} pixels", _PIXEL_BYTES * height * width, budget)
-        seeds = _drawn(path, _entry(path, photo), height, width)
+        scribbles = _drawn(path, _entry(path, photo), height, width)
     elif suffix in _FLAT:
-        seeds = _labelled(path, height, width, budget)
+        scribbles = _labelled(path, height, width, budget)
     else:
-        seeds = _volume(path, tuple(int(length) for length in shape), budget)
-    for label, kind in ((FOREGROUND, "foreground"), (BACKGROUND, "background")):
-        if not (seeds == label).any():
+        scribbles = _volume(path, tuple(int(length) for length in shape), budget)
+    for label, kind in NAMES.items():
+        if not (scribbles == DRAWN[label]).any():
             raise InputError(f"{path}: no {kind} strokes; mark at least one pixel of each kind")
-    return seeds
+    return scribbles
 
 
-def _labelled(path: Path, height: int, width: int, budget: int | None) -> Seeds:
+def _labelled(path: Path, height: int, width: int, budget: int | None) -> Scribbles:
     found = describe(path)
     _check_size(path, (found.shape[1], found.shape[0]), (width, height))
     labels: NDArray[Any] = load(path, budget=budget).pixels
@@ -105,47 +106,40 @@ def _labelled(path: Path, height: int, width: int, budget: int | None) -> Seeds:
         labels = labels[..., 0]
     if labels.ndim != 2:
         raise InputError(f"{path}: a colour picture; expected a grey label image of 0, 1 and 2")
-    if labels.max() > BACKGROUND:
-        y, x = np.unravel_index(int(np.argmax(labels > BACKGROUND)), labels.shape)
-        raise InputError(
-            f"{path}: label {labels[y, x]} at pixel ({x}, {y}); expected 0 none, 1 foreground, 2 background"
-        )
+    check_scribbles(str(path), labels, lambda at: f"pixel ({at[1]}, {at[0]})")
     return labels.astype(np.int8)
 
 
-def _volume(path: Path, shape: tuple[int, ...], budget: int | None) -> Seeds:
+def _volume(path: Path, shape: tuple[int, ...], budget: int | None) -> Scribbles:
     image = load(path, budget=budget)
     found = tuple(image.pixels.shape)
     if found not in (shape, shape[:-1]):
         raise InputError(f"{path}: labels shaped {found} for an image shaped {shape}; use labels drawn on it")
     require_bytes(f"{path}: its labels", bytes_of(found, image.pixels.dtype) + bytes_of(found, np.int8), budget)
     labels = np.asarray(image.pixels)
-    wrong = (labels != 0) & (labels != FOREGROUND) & (labels != BACKGROUND)
-    if wrong.any():
-        at = tuple(int(place) for place in np.unravel_index(int(np.argmax(wrong)), found))
-        raise InputError(f"{path}: label {labels[at]} at {at}; expected 0 none, 1 foreground, 2 background")
+    check_scribbles(str(path), labels)
     return labels.astype(np.int8)
 
 
-def _drawn(path: Path, entry: dict[str, Any], height: int, width: int) -> Seeds:
+def _drawn(path: Path, entry: dict[str, Any], height: int, width: int) -> Scribbles:
     if "width" in entry or "height" in entry:
         _check_size(path, (entry.get("width", width), entry.get("height", height)), (width, height))
     radius = entry.get("brush_radius", _DEFAULT_RADIUS)
     if not _is_number(radius) or not 0 <= radius <= max(height, width):
         raise InputError(f"{path}: brush_radius is {_shown(radius)}; expected a number of pixels, such as 5")
-    seeds = np.zeros((height, width), dtype=np.int8)
-    for kind, label in _KINDS.items():
+    scribbles = np.zeros((height, width), dtype=np.int8)
+    for kind, drawn in _KINDS.items():
         strokes = _strokes(path, kind, entry.get(kind, []), height, width)
         _check_brush(path, strokes, float(radius), height, width)
         marked = _rasterized(strokes, float(radius), height, width)
-        both = marked & (seeds != 0)
+        both = marked & (scribbles != 0)
         if both.any():
             y, x = np.unravel_index(int(np.argmax(both)), both.shape)
             raise InputError(
                 f"{path}: pixel ({x}, {y}) lies under strokes of both kinds; draw them apart or with a thinner brush"
             )
-        seeds[marked] = label
-    return seeds
+        scribbles[marked] = drawn
+    return scribbles
 
 
 def _entry(path: Path, photo: str | None) -> dict[str, Any]:
@@ -229,7 +223,7 @@ def _check_brush(path: Path, strokes: list[Stroke], radius: float, height: int, 
         )
 
 
-def _rasterized(strokes: list[Stroke], radius: float, height: int, width: int) -> NDArray[np.bool_]:
+def _rasterized(strokes: list[Stroke], radius: float, height: int, width: int) -> Mask:
     """Pixels under a round brush: wide segments, and a disc at every point for round caps and joints."""
     canvas = Image.new("1", (width, height))
     draw = ImageDraw.Draw(canvas)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Sites
+from dope.arrays import BinaryLabels, Sites
 from dope.energy import Energy
 from dope.roof_dual import double_pairs, twice_repulsion
 from dope.solvers.max_flow import MaxFlow
@@ -58,7 +58,7 @@ class Roof:
         self._total = exact_sum(prices)
         self._flow.minimize(self._mirrored(self._given))
 
-    def force(self, sites: Sites, labels: Labels, *, release: Sites | None = None) -> None:
+    def force(self, sites: Sites, labels: BinaryLabels, *, release: Sites | None = None) -> None:
         """Minimize F where these sites have these labels, and those to release may again have any."""
         free = np.zeros(0, dtype=np.int64) if release is None else release
         self._forced[free] = self._of_their_own(self._prices[free])
@@ -67,7 +67,7 @@ class Roof:
         places, prices = np.concatenate([free, sites]), np.concatenate([self._given[free], held])
         self._flow.change(np.concatenate([places, places + len(self._prices)]), np.concatenate([prices, -prices]))
 
-    def labels(self) -> tuple[Labels, Labels]:
+    def labels(self) -> tuple[BinaryLabels, BinaryLabels]:
         """Where all minimizers of F agree on y = 1 - y', and the labels y there."""
         one, other = self._flow.labels().reshape(2, -1)
         return one | other, one

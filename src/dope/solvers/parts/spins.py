@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Labels, Reals, Sites
+from dope.arrays import BinaryLabels, Reals, Sites
 from dope.energy import Energy
 from dope.extras import require_extra
 from dope.protocols import Answer
@@ -75,7 +75,7 @@ class Sampler(Protocol):
     @property
     def reads(self) -> int: ...
 
-    def sample(self, spins: Spins, starts: Labels, seed: int) -> Labels:
+    def sample(self, spins: Spins, starts: BinaryLabels, seed: int) -> BinaryLabels:
         """Labels, a row for each start; `seed` is between 1 and 2^31."""
         ...
 
@@ -88,7 +88,7 @@ class SampledMinimizer:
         self._here = _core.Standpoint(neighbors(energy.pairs))
         self._sampler = sampler
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         prices = unary.ravel().astype(np.float64)
         first = prices < 0 if start is None else start.ravel()
         draw = np.random.default_rng(self._sampler.seed)
@@ -98,7 +98,7 @@ class SampledMinimizer:
         finds = [self._polished(prices, labels) for labels in (first, *sampled)]
         return Answer(lowest(self._here, prices, finds).reshape(unary.shape))
 
-    def _polished(self, prices: Values, labels: Labels) -> Labels:
+    def _polished(self, prices: Values, labels: BinaryLabels) -> BinaryLabels:
         self._here.stand(prices, np.ascontiguousarray(labels))
         self._here.descend(MOST_FLIPS * len(prices))
         return self._here.labels()
@@ -109,8 +109,8 @@ def require_samplers(purpose: str) -> None:
     require_extra("dwave", purpose)
 
 
-def in_order(samples: dimod.SampleSet) -> Labels:
+def in_order(samples: dimod.SampleSet) -> BinaryLabels:
     """The labels of a sample set, a row for each sample, the sites in their order."""
     order = np.argsort(np.array(list(samples.variables), dtype=np.int64))
-    rows: Labels = samples.record.sample[:, order] > 0
+    rows: BinaryLabels = samples.record.sample[:, order] > 0
     return rows

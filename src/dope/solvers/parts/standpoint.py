@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dope import _core
-from dope.arrays import Labels, Reals
+from dope.arrays import BinaryLabels, Reals
 from dope.pairs import GridPairs, Pairs
 
 # Every flip lowers the energy by more than rounding, so an end always comes.
@@ -26,14 +26,14 @@ def standpoint(pairs: Pairs) -> _core.Standpoint:
     return _core.Standpoint(neighbors(pairs))
 
 
-def polished(here: _core.Standpoint, unary: Reals, labels: Labels) -> Labels:
+def polished(here: _core.Standpoint, unary: Reals, labels: BinaryLabels) -> BinaryLabels:
     """Where flipping single sites leads from these labels: the one that gains most first, until none gains."""
     here.stand(np.ascontiguousarray(unary, dtype=np.float64).ravel(), labels.ravel())
     here.descend(UNLIMITED)
     return here.labels().reshape(labels.shape)
 
 
-def lowest(here: _core.Standpoint, unary: Reals, candidates: Sequence[Labels]) -> Labels:
+def lowest(here: _core.Standpoint, unary: Reals, candidates: Sequence[BinaryLabels]) -> BinaryLabels:
     """The labels of least energy with this unary, the first of equals; stands at the first candidate then."""
     if len(candidates) == 1:
         return candidates[0]

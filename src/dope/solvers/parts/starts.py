@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Labels
+from dope.arrays import BinaryLabels
 from dope.errors import InputError
 from dope.protocols import Minimizer
 from dope.solvers.mean_field import Cooling, MeanField
@@ -48,16 +48,16 @@ class Starts:
     around: _core.Neighbors
     axes: bool  # whether the sites lie on a grid
 
-    def labels(self, unary: Values) -> Iterator[Labels]:
+    def labels(self, unary: Values) -> Iterator[BinaryLabels]:
         """The labels of all names, each once."""
-        seen: list[Labels] = []
+        seen: list[BinaryLabels] = []
         for name in self.names:
             labels = self._labels(name, unary)
             if not any(np.array_equal(labels, earlier) for earlier in seen):
                 seen.append(labels)
                 yield labels
 
-    def _labels(self, name: StartName, unary: Values) -> Labels:
+    def _labels(self, name: StartName, unary: Values) -> BinaryLabels:
         match name:
             case "cooled":
                 return self._cooling.labels(unary)

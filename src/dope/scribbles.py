@@ -1,0 +1,81 @@
+"""Scribbles: what a user draws, and the labels it stands for.
+
+In files and in arrays a user draws 1 on foreground and 2 on background, and leaves 0 where nothing is known. Past the
+door the same are *seeds*: the number of the label where a site is fixed, UNLABELED elsewhere. Only here does it say
+which number drawn is which label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dope.arrays import as_array
+from dope.errors import InputError
+
+Scribbles = NDArray[np.integer[Any]]
+"""As drawn: 0 where nothing is, 1 on foreground, 2 on background."""
+Seeds = NDArray[np.int8]
+"""Label numbers where sites are fixed, UNLABELED elsewhere."""
+
+UNLABELED = -1
+BACKGROUND, FOREGROUND = 0, 1
+NAMES = {FOREGROUND: "foreground", BACKGROUND: "background"}
+DRAWN = {FOREGROUND: 1, BACKGROUND: 2}
+"""What is drawn for a label."""
+
+_MOST = max(DRAWN.values())
+_EXPECTED = "expected 0 none, " + ", ".join(f"{drawn} {NAMES[label]}" for label, drawn in DRAWN.items())
+
+
+def as_seeds(name: str, scribbles: ArrayLike, *, both: bool = False) -> Seeds:
+    """Scribbles as label numbers; `both` kinds must occur where a model learns from them.
+
+    Examples
+    --------
+    >>> as_seeds("scribbles", [0, 1, 2])
+    array([-1,  1,  0], dtype=int8)
+    """
+    drawn = as_array(name, scribbles)
+    if drawn.dtype.kind not in "iu":
+        raise InputError(f"{name} are of type {drawn.dtype}; expected integers: {_EXPECTED.removeprefix('expected ')}")
+    if drawn.size == 0:
+        raise InputError(f"{name} are empty, shaped {drawn.shape}; expected at least one site")
+    check_scribbles(name, drawn)
+    seeds = np.asarray(_MOST - drawn.astype(np.int8))
+    seeds[seeds == _MOST] = UNLABELED
+    if both:
+        for label, kind in NAMES.items():
+            if not (seeds == label).any():
+                raise InputError(f"{name} hold no {kind} ({DRAWN[label]}); draw at least one stroke of each kind")
+    return seeds
+
+
+def as_scribbles(seeds: Seeds) -> NDArray[np.int8]:
+    """Label numbers as they are drawn.
+
+    Examples
+    --------
+    >>> as_scribbles(np.array([-1, 1, 0], dtype=np.int8))
+    array([0, 1, 2], dtype=int8)
+    """
+    drawn = np.asarray(_MOST - seeds)
+    drawn[seeds == UNLABELED] = 0
+    return drawn
+
+
+def check_scribbles(name: str, scribbles: NDArray[Any], place: Callable[[tuple[int, ...]], str] = str) -> None:
+    """Refuse numbers that stand for no label, naming the first one and where it is."""
+    # Of whole numbers the extremes say all; numbers with fractions, which files may hold, are looked at one by one.
+    if scribbles.dtype.kind in "iub" and (scribbles.size == 0 or 0 <= scribbles.min() <= scribbles.max() <= _MOST):
+        return
+    wrong = scribbles != 0
+    for drawn in DRAWN.values():
+        wrong &= scribbles != drawn
+    if wrong.any():
+        at = tuple(int(k) for k in np.unravel_index(int(np.argmax(wrong)), scribbles.shape))
+        more = " (two labels so far)" if scribbles[at] > _MOST else ""
+        raise InputError(f"{name}: label {scribbles[at]} at {place(at)}; {_EXPECTED}{more}")
