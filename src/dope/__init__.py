@@ -18,7 +18,7 @@ from dope.errors import DopeError, InputError, MissingExtraError
 from dope.executors import Dask, Serial, Threads
 from dope.methods import Admm, Bracketing, Exact
 from dope.partition import Block, Partition
-from dope.plan import Plan, plan
+from dope.planning import Plan, plan
 from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem
 from dope.result import Result
 from dope.run import BlockBegun, BlockDone, Finished, Run, Stepped

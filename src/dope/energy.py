@@ -600,14 +600,15 @@ def _stored_grid(
         pairs = replace(_weighted_pairs(shape, offsets, strength, weights), inside=inside)
     else:
         pixels = _stored("features", features)
-        pixels = replace(pixels, channels=_channel_axis(pixels.shape, shape, channel_axis))
+        if pixels.channels is None:
+            pixels = replace(pixels, channels=_channel_axis(pixels.shape, shape, channel_axis))
         plain = GridPairs(shape, offsets, strength / distances, np.zeros((0, 2)), beta=_checked_beta(beta), inside=inside)
         pairs = _contrasted(plain, StoredPixels(pixels))
     return Energy(cast("Reals", prices), pairs)
 
 
 def _stored(name: str, array: Any) -> Stored:
-    stored = Stored.of(name, array)
+    stored = array if isinstance(array, Stored) else Stored.of(name, array)
     if stored.dtype.kind not in "fiub":
         raise InputError(f"{name} has dtype {stored.dtype}; expected real numbers. Convert it to float first.")
     return stored

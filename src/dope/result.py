@@ -22,7 +22,7 @@ from dope.steps import Step
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dope.plan import Plan
+    from dope.planning import Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,7 @@ class Result:
     _labels: Labels | None = field(default=None, repr=False)
     _kept: object | None = field(default=None, repr=False)
     _counts: tuple[int, ...] | None = field(default=None, repr=False)
+    _learnt: object | None = field(default=None, repr=False)
 
     @property
     def labels(self) -> Labels:
@@ -75,6 +76,8 @@ class Result:
             return self._labels
         if not hasattr(self.out, "__getitem__"):
             raise DopeError(f"the labels were written to {self.out!r}, which cannot be read here; open it instead.")
+        if isinstance(self.out, np.ndarray) and self.out.dtype == np.bool_:
+            return self.out
         found = np.asarray(self.out[...])
         return found if found.dtype == np.bool_ else found != 0
 

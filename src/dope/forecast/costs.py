@@ -26,8 +26,8 @@ from dope.methods.known import Known, packed, unpacked
 from dope.models import kernel_lam
 from dope.pairs import GridPairs, Kernel, half_offsets
 from dope.partition import Partition
-from dope.plan import plan
-from dope.plan.calibration import patches
+from dope.planning import plan
+from dope.planning.calibration import patches
 from dope.result import Result
 from dope.steps import BlockTask, BracketingStep
 

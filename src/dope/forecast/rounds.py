@@ -16,7 +16,7 @@ from dope.errors import InputError
 from dope.executors.dask_crew import TASKS_PER_THREAD
 from dope.forecast.costs import Costs, Round, seams_of
 from dope.methods.known import CELLS_AT_HAND
-from dope.plan import Plan
+from dope.planning import Plan
 
 
 @dataclass(frozen=True)

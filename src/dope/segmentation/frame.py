@@ -45,7 +45,7 @@ class Pixels:
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class Frame:
     """The box of an image that takes part."""
 
     pixels: Pixels

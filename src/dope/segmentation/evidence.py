@@ -17,7 +17,7 @@ from dope.scribbles import UNLABELED, Seeds, as_seeds
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class Evidence:
     """What the caller knows about the image."""
 
     scribbles: npt.ArrayLike | None

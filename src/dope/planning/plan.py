@@ -31,9 +31,9 @@ from dope.methods import Admm, Bracketing, Exact
 from dope.methods.checkpoint import cuts_of
 from dope.pairs import GraphPairs, GridPairs
 from dope.partition import Partition, layout_of
-from dope.plan.box_cuts import fitting_cuts
-from dope.plan.calibration import seconds_per_unit
-from dope.plan.defaults import automatic_blocks, automatic_solver, sharing_the_reach
+from dope.planning.box_cuts import fitting_cuts
+from dope.planning.calibration import seconds_per_unit
+from dope.planning.defaults import automatic_blocks, automatic_solver, sharing_the_reach
 from dope.protocols import BlockSolver, Executor, FlowSolver, Method, Problem, Start
 from dope.result import Result
 from dope.rounding import nearest, rounded_down
@@ -313,7 +313,7 @@ class Plan:
         if last is not None and last.stopped is not None:
             return Result(
                 _labels=None, out=self.out, energy=_known(last.energy), lower_bound=last.lower_bound, exact=last.exact,
-                rounding_error=last.rounding_error, proved=last.proved, counts=getattr(last, "counts", None), **common,
+                rounding_error=last.rounding_error, proved=last.proved, _counts=getattr(last, "counts", None), **common,
             )  # fmt: skip
         labels = problem.live.read() if problem.live.shown and self.out is None else None
         if labels is None and self.out is None:

@@ -1,5 +1,5 @@
 """Plan: every decision about a run, once, with its reason."""
 
-from dope.plan.plan import Decision, Plan, plan
+from dope.planning.plan import Decision, Plan, plan
 
 __all__ = ["Decision", "Plan", "plan"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dope.energy import Energy
 from dope.fixed_point import FixedPoint
 from dope.pairs import GridPairs, Pairs
-from dope.plan.defaults import automatic_flow_solver
+from dope.planning.defaults import automatic_flow_solver
 
 # Sites and pairs, at most, of the problem that is solved to see how fast this machine is.
 CALIBRATION_SITES, CALIBRATION_PAIRS = 250_000, 4 << 20
