@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import dope
 from dope import Energy, InputError, MaxFlow, Qpbo
-from dope.solvers.parts.roof import Roof, doubled
+from dope.roof_dual import double_pairs
+from dope.solvers.parts.roof import Roof
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, grids, rng_of
 
@@ -107,7 +108,7 @@ def test_doubling_a_grid_is_doubling_its_graph(grid, data):
     energy, labels = grid[0], rng_of(data.draw).random((2, *grid[0].shape)) < 0.5
     first, second, weights = energy.pairs.edges()
     graph = Energy.graph(energy.unary.ravel(), np.stack([first, second], axis=1), weights)
-    twice, expected = doubled(energy.pairs), doubled(graph.pairs)
+    twice, expected = double_pairs(energy.pairs), double_pairs(graph.pairs)
     assert twice.lowest >= 0
     assert twice.roughness(labels) == pytest.approx(expected.roughness(labels.ravel()), rel=1e-9, abs=1e-9)
 
@@ -115,7 +116,7 @@ def test_doubling_a_grid_is_doubling_its_graph(grid, data):
 @given(energies(most=12, signed=True), st.data())
 def test_the_doubled_energy_of_labels_and_their_opposite_is_twice_theirs(energy, data):
     labels = rng_of(data.draw).random(energy.shape) < 0.5
-    pairs = doubled(energy.pairs)
+    pairs = double_pairs(energy.pairs)
     mirrored = np.stack([labels, ~labels]).reshape(pairs.shape)
     apart = np.stack([np.zeros_like(labels), np.ones_like(labels)]).reshape(pairs.shape)
     unary = float(energy.unary[labels].sum())

@@ -133,6 +133,13 @@ class Partition:
             middles.append(sorted({c for c in centers if cuts and 0 < c < length}))
         return Partition.at(self.shape, middles)
 
+    def block_numbers(self) -> npt.NDArray[np.int32]:
+        """The number of every site's block, where blocks do not overlap."""
+        numbers = np.empty(self.shape, dtype=np.int32)
+        for k, block in enumerate(self.blocks):
+            numbers[block.where] = k
+        return numbers
+
     def even(self) -> Partition:
         """A grid's blocks without their overlap."""
         assert self.cuts is not None

@@ -32,8 +32,9 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.methods.admm_block import BlockRecipe, Measure, Near, Repulsion, Seams, Solve, Solved, Survey, Values
 from dope.methods.exact import Exact
+from dope.methods.roof_bound import RoofBound, find_roof_bound
 from dope.methods.sweeps import sweep
-from dope.protocols import Crew, DoublingSolver, FlowSolver, Leave, Problem, Step
+from dope.protocols import Crew, FlowSolver, Leave, Problem, RoofDualSolver, Step
 from dope.rounding import nearest, rounded_down
 
 
@@ -127,9 +128,9 @@ class Admm:
         apart = replace(problem, partition=partition.even() if partition.overlaps else partition, start=None)
         if problem.energy.submodular and isinstance(solver, FlowSolver):
             return _with_bound(last, self._flows(apart), problem.energy)
-        if not problem.energy.submodular and isinstance(solver, DoublingSolver):
-            *_, minimum = Exact(rounds=self.bound).steps(solver.doubled(apart))
-            return _with_half(last, minimum, problem.energy)
+        if not problem.energy.submodular and isinstance(solver, RoofDualSolver):
+            roof = find_roof_bound(apart, solver.flow_solver, rounds=self.bound)
+            return _with_roof_bound(last, roof, problem.energy)
         return last
 
     def _flows(self, problem: Problem) -> Step:
@@ -363,14 +364,11 @@ def _with_bound(last: Step, flows: Step, energy: Energy) -> Step:
     return replace(last, lower_bound=flows.lower_bound, certificate=flows.certificate)
 
 
-def _with_half(last: Step, minimum: Step, energy: Energy) -> Step:
-    """Half the minimum of the doubled energy is a bound, and says what is best where y' = 1 - y."""
-    assert minimum.lower_bound is not None and minimum.labels is not None and last.labels is not None
-    bound = minimum.lower_bound / 2
-    if last.lower_bound is None or bound > last.lower_bound:
-        last = replace(last, lower_bound=bound)
-    one, other = minimum.labels.reshape(2, *energy.shape)
-    return _with_proved(last, one | other, one, energy)
+def _with_roof_bound(last: Step, roof: RoofBound, energy: Energy) -> Step:
+    """The last step with what the roof dual proves: labels, and a bound if it is better."""
+    if last.lower_bound is None or roof.lower_bound > last.lower_bound:
+        last = replace(last, lower_bound=roof.lower_bound)
+    return _with_proved(last, roof.decided, roof.labels, energy)
 
 
 def _with_proved(last: Step, decided: Labels, found: Labels, energy: Energy) -> Step:

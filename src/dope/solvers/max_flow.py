@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from threading import RLock
+from typing import cast
 
 import numpy as np
 
@@ -21,7 +22,10 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
 from dope.pairs import GridPairs, Pairs
-from dope.protocols import Answer, Crossings
+from dope.partition import Partition
+from dope.protocols import Answer, BlockFlow, Crossings, Flow
+from dope.solvers import core_flows
+from dope.solvers.core_flows import CheckedBlockFlow, CheckedFlow, input_errors
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,8 @@ class MaxFlow:
     """Exact minimum of a submodular energy, warm-started when only the unary moves.
 
     `bits` (16, 32 or 64) is the width of the capacities; by default the narrowest that holds integer costs as they
-    are, and 32 for costs that have to be rounded. With `check=True` the core recomputes after every solve that flow and
-    labels are what they must be, and raises RuntimeError where they are not: for tests, and slow.
+    are, and 32 for costs that have to be rounded. With `check=True` the core recomputes after every solve, under every
+    method, that flow and labels are what they must be, and raises RuntimeError where they are not: for tests, and slow.
     """
 
     bits: int | None = None
@@ -43,13 +47,21 @@ class MaxFlow:
     def prepare(self, energy: Energy) -> MaxFlowMinimizer:
         return MaxFlowMinimizer(_submodular(energy), self)
 
+    def open_flow(self, pairs: Pairs, fixed: FixedPoint) -> Flow:
+        flow = core_flows.open_flow(pairs, fixed)
+        return cast(Flow, CheckedFlow(flow)) if self.check else flow
+
+    def open_blocks(self, pairs: Pairs, partition: Partition, fixed: FixedPoint) -> BlockFlow:
+        flow = core_flows.open_blocks(pairs, partition, fixed)
+        return cast(BlockFlow, CheckedBlockFlow(flow)) if self.check else flow
+
     def bytes_needed(self, energy: Energy) -> int:
         """The `bytes` of the minimizer that `prepare(energy)` gives, without opening it.
 
         They stay the same while the unary does: fractions among costs that were whole may need a greater width.
         """
         pairs, bits = _submodular(energy).pairs, FixedPoint.of(energy, self.bits).bits
-        with _input_errors():
+        with input_errors():
             if isinstance(pairs, GridPairs):
                 return _core.GridFlow.bytes_needed(pairs.shape, pairs.offsets[pairs.fits], bits)
             return _core.GraphFlow.bytes_needed(pairs.sites, pairs.number, bits)
@@ -90,7 +102,7 @@ class MaxFlowMinimizer:
             if fixed != self._fixed:
                 self._adopt(self._costs, fixed)
             flow = self._opened()
-            with _input_errors():
+            with input_errors():
                 flow.minimize(np.ascontiguousarray(values, dtype=np.float64))
             self._check(flow)
             return Answer(flow.labels(), flow.value(), exact=True, rounding_error=fixed.error)
@@ -107,7 +119,7 @@ class MaxFlowMinimizer:
                     f"expected such. Call minimize with the unary of all sites instead: it will count more finely."
                 )
             flow = self._opened()
-            with _input_errors():
+            with input_errors():
                 flow.change(places, np.ascontiguousarray(values, dtype=np.float64))
             self._check(flow)
 
@@ -151,8 +163,7 @@ class MaxFlowMinimizer:
 
     def _opened(self) -> _core.GridFlow | _core.GraphFlow:
         if self._flow is None:
-            with _input_errors():
-                self._flow = _open_flow(self._costs.energy.pairs, self._fixed)
+            self._flow = core_flows.open_flow(self._costs.energy.pairs, self._fixed)
         return self._flow
 
     def _check(self, flow: _core.GridFlow | _core.GraphFlow) -> None:
@@ -181,15 +192,6 @@ def _submodular(energy: Energy) -> Energy:
             f"Use a solver for any sign, such as LsaTr()."
         )
     return energy
-
-
-@contextmanager
-def _input_errors() -> Iterator[None]:
-    """What the core refuses is the caller's input, and its words say why."""
-    try:
-        yield
-    except ValueError as error:
-        raise InputError(str(error)) from error
 
 
 def _require_face(shape: tuple[int, ...], axis: int, at: int) -> None:
@@ -234,10 +236,3 @@ def _same_grid(one: Pairs, other: Pairs) -> bool:
         and one.shape == other.shape
         and np.array_equal(one.offsets, other.offsets)
     )
-
-
-def _open_flow(pairs: Pairs, fixed: FixedPoint) -> _core.GridFlow | _core.GraphFlow:
-    if isinstance(pairs, GridPairs):
-        return _core.GridFlow(pairs.native(), fixed.scale, fixed.bits)
-    edges = np.stack([pairs.first, pairs.second], axis=1)
-    return _core.GraphFlow(pairs.sites, edges, pairs.weights, fixed.scale, fixed.bits)

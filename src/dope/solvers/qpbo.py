@@ -1,7 +1,7 @@
 """QPBO: what the roof dual proves of an energy of any signs, and labels for the rest.
 
-`roof` has the equations. A minimizer of the doubled energy F proves a bound, and at the sites where y' = 1 - y labels
-that some minimum has, all of them at once. Beyond that:
+`roof_dual` has the equations. A minimizer of the doubled energy F proves a bound, and at the sites where y' = 1 - y
+labels that some minimum has, all of them at once. Beyond that:
 
 ties      F can have many minimizers, and those that are proved by all of them are fewest. Where costs are whole, F is
           minimized again with whispers, prices so small that they only choose among its minimizers, for label 0 and
@@ -27,10 +27,10 @@ from dope.arrays import Labels, Reals
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import GridPairs, Pairs
-from dope.protocols import Answer, Minimizer, Problem
+from dope.protocols import Answer, Minimizer
 from dope.rounding import rounded_down
 from dope.solvers.max_flow import MaxFlow
-from dope.solvers.parts.roof import Roof, doubled_problem
+from dope.solvers.parts.roof import Roof
 from dope.solvers.parts.settings import require_count
 from dope.solvers.parts.standpoint import lowest, neighbors
 
@@ -86,8 +86,10 @@ class Qpbo:
             return WholeMinimizer(energy)
         return QpboMinimizer(energy, self)
 
-    def doubled(self, problem: Problem) -> Problem:
-        return doubled_problem(problem)
+    @property
+    def flow_solver(self) -> MaxFlow:
+        """What finds the roof dual over many blocks."""
+        return MaxFlow()
 
 
 class WholeMinimizer:

@@ -22,8 +22,8 @@ from dope import _core
 from dope.arrays import Labels, Reals, binary_places
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.protocols import Answer, Problem
-from dope.solvers.parts.roof import doubled_problem
+from dope.protocols import Answer
+from dope.solvers.max_flow import MaxFlow
 from dope.solvers.parts.settings import require_count
 from dope.solvers.parts.standpoint import lowest, neighbors, polished
 
@@ -60,8 +60,10 @@ class TrwS:
     def prepare(self, energy: Energy) -> TrwSMinimizer:
         return TrwSMinimizer(energy, self)
 
-    def doubled(self, problem: Problem) -> Problem:
-        return doubled_problem(problem)
+    @property
+    def flow_solver(self) -> MaxFlow:
+        """What finds the roof dual over many blocks."""
+        return MaxFlow()
 
 
 class TrwSMinimizer:
