@@ -161,7 +161,7 @@ def test_memory_decides_how_large_blocks_are():
         ({"memory": "lots"}, "not a size of memory"),
         ({"memory": -1}, "memory is -1"),
         ({"method": Exact()}, "need Bracketing"),
-        ({"solver": dope.Icm()}, "needs MaxFlow"),
+        ({"solver": dope.Icm()}, "needs a solver with open_flow, such as MaxFlow"),
         ({"overlap": 0.1}, "overlap and start"),
         ({"out": np.zeros((3, 3))}, "out is ndarray of shape"),
         ({"blocks": Partition.grid((5, 5), 2)}, "the partition is for shape"),

@@ -13,7 +13,7 @@ import pytest
 import dope
 from dope import Admm, Energy, Exact, InputError, MaxFlow, Partition, Serial, Threads
 from dope.executors.serial import SerialCrew
-from dope.methods import kept
+from dope.methods import flow_cache
 from exact_oracle import Truth
 
 SHAPE = (30, 36)
@@ -252,11 +252,11 @@ def test_no_more_is_kept_than_is_allowed(monkeypatch):
     energies = [Energy.grid(**arguments_of(seed)) for seed in range(4)]
     results = [dope.minimize(energy, blocks=12) for energy in energies]
     one = held(results[0])
-    monkeypatch.setattr(kept, "MOST_BYTES", 2 * one + one // 2)
+    monkeypatch.setattr(flow_cache, "MOST_BYTES", 2 * one + one // 2)
     gc.collect()
     results.append(dope.minimize(energies[0], blocks=12))
     assert [held(result) > 0 for result in results] == [False, False, False, True, True]  # the last ones stay
-    monkeypatch.setattr(kept, "MOST_BYTES", one - 1)
+    monkeypatch.setattr(flow_cache, "MOST_BYTES", one - 1)
     results.append(dope.minimize(energies[0], blocks=12))
     assert not any(held(result) for result in results)
     changed = Energy.grid(**stroke(arguments_of()))
@@ -268,7 +268,7 @@ def test_no_more_is_kept_than_is_allowed(monkeypatch):
 def test_results_that_are_gone_hold_nothing(monkeypatch):
     energy = Energy.grid(**arguments_of())
     first = dope.minimize(energy, blocks=12)
-    monkeypatch.setattr(kept, "MOST_BYTES", 2 * held(first) + 1)
+    monkeypatch.setattr(flow_cache, "MOST_BYTES", 2 * held(first) + 1)
     for _ in range(5):
         dope.minimize(energy, blocks=12)
         gc.collect()

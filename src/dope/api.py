@@ -128,7 +128,7 @@ def minimize(
         if plug_in is not None and (isinstance(plug_in, type) or not hasattr(plug_in, ability)):
             raise InputError(f"{name} is {plug_in!r}; expected an object with {ability}, or None.")
     kept = memory is not None or checkpoint is not None or resume is not None or out is not None
-    if isinstance(energy, LazyEnergy) or kept or (method is None and _goes_far(energy, executor)):
+    if isinstance(energy, LazyEnergy) or kept or (method is None and _goes_far(energy, solver, executor)):
         if overlap or start is not None:
             raise InputError(
                 "overlap and start are for energies in memory; leave them out, or memory, checkpoint and out."
@@ -150,8 +150,10 @@ def minimize(
     return _result(problem, method.steps(problem), watch)
 
 
-def _goes_far(energy: Energy, executor: Executor | None) -> bool:
-    """Whether blocks run in other processes, to which one residual graph cannot be shown."""
+def _goes_far(energy: Energy, solver: BlockSolver | None, executor: Executor | None) -> bool:
+    """Whether blocks whose flows would do run in other processes, to which one residual graph cannot be shown."""
+    if solver is not None and not isinstance(solver, FlowSolver):
+        return False
     return getattr(executor, "elsewhere", False) and energy.submodular and isinstance(energy.pairs, GridPairs)
 
 

@@ -31,6 +31,7 @@ from dope.fixed_point import FixedPoint
 from dope.lazy import LazyEnergy
 from dope.methods.known import LABEL, OPEN, Codes, moved, packed, unpacked
 from dope.pairs import native_features
+from dope.protocols import FlowSolver
 from dope.sums import exact_sum
 
 # A price beyond this decides its site alone, and the sum of its pairs beside it is an int64 still.
@@ -85,8 +86,12 @@ class Seen:
 
 @dataclass(frozen=True)
 class Prove:
-    """`region` holds the open sites `mine` of the block and all their neighbours; `codes` are those of the region."""
+    """`region` holds the open sites `mine` of the block and all their neighbours; `codes` are those of the region.
 
+    `solver` opens flows, and `fixed` says how these count costs.
+    """
+
+    solver: FlowSolver
     fixed: FixedPoint
     mine: Box
     region: Box
@@ -239,7 +244,7 @@ class BoxWorker:
         if part is None:
             return self._proved(ask, np.zeros(tuple(s.stop - s.start for s in ask.mine), dtype=np.uint8), work)
         with work.timed("solve"):
-            flow = _core.GridFlow(part.pairs.native(), ask.fixed.scale, ask.fixed.bits)
+            flow = ask.solver.open_flow(part.pairs, ask.fixed)
             flow.minimize(part.unary)
             low = flow.labels()
             high = low
@@ -257,7 +262,7 @@ class BoxWorker:
         assert part is not None  # nothing is open outside the mask
         with work.timed("solve"):
             apart = replace(part.pairs, inside=part.near & ~part.elsewhere)
-            flow = _core.GridFlow(apart.native(), ask.fixed.scale, ask.fixed.bits)
+            flow = ask.solver.open_flow(apart, ask.fixed)
             flow.minimize(part.unary)
             codes = np.where(part.target, OPEN | flow.labels().astype(np.uint8), part.codes)[part.mine]
         return self._proved(ask, codes, work)

@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from dope import _core
 from dope.arrays import Box, Sites
 from dope.errors import DopeError, InputError
 from dope.fixed_point import Costs, FixedPoint
@@ -49,8 +48,9 @@ from dope.methods.bracket_block import (
 )
 from dope.methods.checkpoint import Checkpoint, read_manifest, require_new
 from dope.methods.known import LABEL, OPEN, Codes, Known, packed, unpacked
+from dope.pairs import GraphPairs
 from dope.partition import Partition
-from dope.protocols import Executor, FlowSolver, LazyProblem, Leave, Problem, Step, Tasks
+from dope.protocols import Executor, FlowSolver, LazyProblem, Leave, Problem, Step, Tasks, require_flow_solver
 from dope.rounding import nearest, rounded_down
 
 # A pass that leaves more than this share of what was open open is the last.
@@ -98,7 +98,7 @@ class Bracketing:
         problem = replace(problem, energy=looked_at(problem.energy, problem.partition, problem.executor))
         energy = problem.energy
         fixed = FixedPoint.for_costs(_costs(energy), solver.bits)
-        run = _Run(problem, fixed, self._checkpoint(problem, fixed))
+        run = _Run(problem, solver, fixed, self._checkpoint(problem, fixed))
         stopped: str | None = None
         number, before = 0, math.inf
         while stopped is None:
@@ -161,9 +161,7 @@ def _checked(problem: LazyProblem) -> FlowSolver:
         )
     if problem.partition.cuts is None or problem.partition.overlaps:
         raise InputError("the blocks overlap, or are of a graph; Bracketing() needs blocks of a grid without overlap.")
-    if not isinstance(problem.solver, FlowSolver):
-        raise InputError(f"the solver is {problem.solver!r}; Bracketing() counts flows and needs MaxFlow(), or None.")
-    return problem.solver
+    return require_flow_solver(problem.solver, "open_flow", method="Bracketing()")
 
 
 def looked_at(energy: LazyEnergy, partition: Partition, executor: Executor) -> LazyEnergy:
@@ -229,8 +227,11 @@ def _box(where: Any) -> Box:
 class _Run:
     """The coordinator's side."""
 
-    def __init__(self, problem: LazyProblem, fixed: FixedPoint, checkpoint: Checkpoint | None) -> None:
+    def __init__(
+        self, problem: LazyProblem, solver: FlowSolver, fixed: FixedPoint, checkpoint: Checkpoint | None
+    ) -> None:
         self._problem, self._energy, self._fixed, self._checkpoint = problem, problem.energy, fixed, checkpoint
+        self._solver = solver
         self._partitions = [problem.partition, problem.partition.shifted()]
         cuts = [partition.cuts or () for partition in self._partitions]
         self.known = Known(self._energy.shape, cuts)
@@ -273,7 +274,7 @@ class _Run:
         parts = [part for part in replies if part is not None]
         sites = np.concatenate([part.sites for part in parts])
         order = np.argsort(sites)
-        labels = _solved(
+        labels = self._solve_graph(
             sites[order],
             np.concatenate([part.unary for part in parts])[order],
             *(np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second", "weights")),
@@ -288,6 +289,14 @@ class _Run:
             found = np.searchsorted(sites[order], np.ravel_multi_index(whole, self._energy.shape))
             codes[places] = labels[found]
             self.known.write(box, codes)
+
+    def _solve_graph(self, sites: Sites, unary: Sites, first: Sites, second: Sites, weights: Sites) -> Codes:
+        """The smallest minimiser of an integer energy on a graph of these sites."""
+        ends = np.searchsorted(sites, first), np.searchsorted(sites, second)
+        pairs = GraphPairs(len(sites), *ends, weights.astype(np.float64))  # not sorted, which no flow asks for
+        flow = self._solver.open_flow(pairs, FixedPoint(1.0, 64, 0.0))
+        flow.minimize(unary.astype(np.float64))
+        return flow.labels().astype(np.uint8)
 
     def settle(self) -> None:
         """Labels for the sites that are still open, block by block."""
@@ -346,7 +355,7 @@ class _Run:
                 continue
             region = self._energy.pairs.around(mine)
             codes = None if untouched else packed(self.known.read(region))
-            messages.append(kind(self._fixed, mine, region, codes))
+            messages.append(kind(self._solver, self._fixed, mine, region, codes))
         return messages
 
     def _ask(self, partition: Partition, messages: Sequence[Any], take: Any = None) -> list[Any]:
@@ -394,11 +403,3 @@ def _text(box: Box) -> str:
 
 def _codes(reply: Proved) -> Codes:
     return unpacked(reply.codes, [s.stop - s.start for s in reply.mine])
-
-
-def _solved(sites: Sites, unary: Sites, first: Sites, second: Sites, weights: Sites) -> Codes:
-    """The smallest minimiser of an integer energy on a graph of these sites."""
-    edges = np.stack([np.searchsorted(sites, first), np.searchsorted(sites, second)], axis=1)
-    flow = _core.GraphFlow(len(sites), edges, weights.astype(np.float64), 1.0, 64)
-    flow.minimize(unary.astype(np.float64))
-    return flow.labels().astype(np.uint8)

@@ -4,8 +4,8 @@ A pair that crosses a seam is w|y_i - y_j| = max over |f| <= w of f (y_i - y_j),
 
     LB(f) = sum_k min over block k of [ sum_i (u_i + sum_j +-f_ij) y_i + pairs inside k ]    <=    min E
 
-with equality for the best f. f is flow over the seams of one residual graph that the core holds (`_core.BlockFlow`;
-its equations are at the head of cpp/blocks.h). In a round all blocks that something came to are solved again:
+with equality for the best f. f is flow over the seams of one residual graph that the solver opens (`BlockFlow`; the
+equations are at the head of cpp/blocks.h). In a round all blocks that something came to are solved again:
 
     conflict    a seam still lets flow from a source's side to a sink's, directly or over free sites: E(y) > LB(f)
     push        some flow over every conflict, then the next round; the core keeps flow and search trees
@@ -28,20 +28,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope import _core
-from dope.arrays import Index, Labels, Sites
+from dope.arrays import Index, Labels
 from dope.certificate import MOST_BOUND, Certificate, integers
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
-from dope.methods.kept import Kept
-from dope.pairs import GridPairs
+from dope.methods.flow_cache import FlowCache
 from dope.partition import Partition
-from dope.protocols import Crew, FlowSolver, Leave, Problem, Step
+from dope.protocols import BlockFlow, Crew, FlowSolver, Leave, Problem, SeamFlows, Step, require_flow_solver
 from dope.rounding import nearest, rounded_down
-
-_Flows = tuple[Sites, Sites, Sites]
-"""Sites, sites and what flows from the former to the latter."""
 
 
 @dataclass(frozen=True)
@@ -121,24 +116,23 @@ def _rounds(energy: Energy, rounds: int | None) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """What all blocks of a run work on: one residual graph in the core, and the unary that it has so far."""
+    """What all blocks of a run work on: one residual graph, and the unary that it has so far."""
 
     energy: Energy
     partition: Partition
     fixed: FixedPoint
-    flow: _core.BlockFlow
+    flow: BlockFlow
     priced: Energy | None = None
 
 
-def _checked(problem: Problem) -> FixedPoint:
-    energy, partition, solver = problem.energy, problem.partition, problem.solver
+def _checked(problem: Problem) -> FlowSolver:
+    energy, partition = problem.energy, problem.partition
     if energy.pairs.lowest < 0:
         raise InputError(
             f"a pair weight is as low as {energy.pairs.lowest:g}; Exact() needs weights of 0 or more. "
             f"Use Admm(), which takes any sign."
         )
-    if not isinstance(solver, FlowSolver):
-        raise InputError(f"the solver is {solver!r}; Exact() counts flows and needs MaxFlow(), or None.")
+    solver = require_flow_solver(problem.solver, "open_blocks", method="Exact()")
     if getattr(problem.executor, "elsewhere", False):
         raise InputError(
             f"Exact() keeps one residual graph in this process, and {problem.executor!r} runs blocks in others; "
@@ -146,30 +140,7 @@ def _checked(problem: Problem) -> FixedPoint:
         )
     if partition.overlaps:
         raise InputError("the blocks overlap; Exact() needs blocks without overlap. Leave overlap out.")
-    return FixedPoint.of(energy, solver.bits)
-
-
-def _new_flow(problem: Problem, fixed: FixedPoint) -> _core.BlockFlow:
-    pairs, partition = problem.energy.pairs, problem.partition
-    try:
-        if isinstance(pairs, GridPairs):
-            assert partition.cuts is not None
-            return _core.BlockFlow.grid(pairs.native(), fixed.scale, fixed.bits, partition.cuts)
-        edges = np.stack([pairs.first, pairs.second], axis=1)
-        number = len(partition.blocks)
-        return _core.BlockFlow.graph(
-            pairs.sites, edges, pairs.weights, fixed.scale, fixed.bits, _members(partition), number
-        )
-    except ValueError as error:  # what the core refuses is the caller's input, and its words say why
-        raise InputError(str(error)) from error
-
-
-def _members(partition: Partition) -> npt.NDArray[np.int32]:
-    """The block of every site of a graph."""
-    members = np.empty(partition.shape, dtype=np.int32)
-    for k, block in enumerate(partition.blocks):
-        members[block.where] = k
-    return members
+    return solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +192,7 @@ class _Block:
     def labels(self) -> Labels:
         return self._flow.labels(self._k)
 
-    def flows(self) -> _Flows:
+    def flows(self) -> SeamFlows:
         return self._flow.flows(self._k)
 
     def survey(self) -> tuple[int, int, int]:
@@ -252,7 +223,7 @@ class _Run:
 
     def __init__(self, problem: Problem, shared: _Shared) -> None:
         self.problem, self.shared = problem, shared
-        self._kept = Kept(shared.partition, shared.fixed)
+        self._cache = FlowCache(shared.partition, shared.fixed)
         number = self._number
         self.labels: Labels = np.zeros(problem.energy.shape, dtype=np.bool_)
         self._bounds, self._gaps, self._conflicts, self._apart = ([0] * number for _ in range(4))
@@ -266,17 +237,18 @@ class _Run:
     @classmethod
     def of(cls, problem: Problem) -> _Run:
         """New, or going on from the flow that an earlier result kept, if its pairs and blocks were the same."""
-        fixed = _checked(problem)
-        kept = problem.start.kept if problem.start is not None else None
-        if isinstance(kept, Kept) and kept.fits(problem.energy, problem.partition, fixed):
-            before, flow = kept.taken()
+        solver, energy, partition = _checked(problem), problem.energy, problem.partition
+        fixed = FixedPoint.of(energy, solver.bits)
+        cache = problem.start.kept if problem.start is not None else None
+        if isinstance(cache, FlowCache) and cache.matches(energy, partition, fixed, solver):
+            before, flow = cache.take()
             if flow is not None:
-                return cls(problem, _Shared(problem.energy, problem.partition, fixed, flow, before))
-        return cls(problem, _Shared(problem.energy, problem.partition, fixed, _new_flow(problem, fixed)))
+                return cls(problem, _Shared(energy, partition, fixed, flow, before))
+        return cls(problem, _Shared(energy, partition, fixed, solver.open_blocks(energy.pairs, partition, fixed)))
 
     def keep(self) -> None:
         """Leave the flow to a later run."""
-        self._kept.put(self.shared.energy, self.shared.flow)
+        self._cache.store(self.shared.energy, self.shared.flow, self.problem.solver)
 
     def gathered(self) -> Crew:
         recipes = [_BlockRecipe(self.shared, k) for k in range(self._number)]
@@ -410,12 +382,12 @@ class _Run:
             sizes[self.shared.flow.group(k)] += self.labels[block.where].size
         return sizes
 
-    def _all_flows(self, crew: Crew) -> _Flows:
+    def _all_flows(self, crew: Crew) -> SeamFlows:
         found = self._ask(crew, _Block.flows, range(self._number)).values()
         first, second, flow = (np.concatenate(column) for column in zip(*found, strict=True))
         return first, second, flow
 
-    def _proof(self, flows: _Flows) -> Certificate | None:
+    def _proof(self, flows: SeamFlows) -> Certificate | None:
         """What proves the bound of this round; None where its numbers are too large for one."""
         if max(map(abs, self._bounds)) >= MOST_BOUND:
             return None
@@ -424,7 +396,7 @@ class _Run:
         return Certificate(
             scale=fixed.scale,
             cuts=partition.cuts,
-            members=None if partition.cuts is not None else _members(partition),
+            members=None if partition.cuts is not None else partition.block_numbers(),
             first=first,
             second=second,
             flow=flow,
@@ -459,7 +431,7 @@ class _Run:
             stopped=stopped,
             groups=len({shared.flow.group(k) for k in range(self._number)}),
             certificate=certificate,
-            kept=self._kept,
+            kept=self._cache,
         )
 
     def _ask(self, crew: Crew, task: _Task, blocks: Iterable[int]) -> dict[int, Any]:

@@ -12,50 +12,54 @@ from threading import Lock
 
 import numpy as np
 
-from dope import _core
 from dope.energy import Energy
 from dope.fixed_point import FixedPoint
 from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
+from dope.protocols import BlockFlow, BlockSolver
 
 MOST_BYTES = 512 << 20
 
-# Those that hold a flow, the longest unused first; they live as long as somebody else holds them.
-_holding: list[weakref.ref[Kept]] = []
+# Caches that hold a flow, the longest unused first; they live as long as somebody else holds them.
+_holding: list[weakref.ref[FlowCache]] = []
 _lock = Lock()
 
 
-class Kept:
-    """A flow that nobody is at work with, and the energy whose unary it has; or nothing any more."""
+class FlowCache:
+    """Holds one flow that nobody is at work with, the energy whose unary it has and who opened it; or nothing."""
 
     def __init__(self, partition: Partition, fixed: FixedPoint) -> None:
         self._partition, self._fixed = partition, fixed
         self._energy: Energy | None = None
-        self._flow: _core.BlockFlow | None = None
+        self._flow: BlockFlow | None = None
+        self._solver: BlockSolver | None = None
 
-    def put(self, energy: Energy, flow: _core.BlockFlow) -> None:
+    def store(self, energy: Energy, flow: BlockFlow, solver: BlockSolver) -> None:
+        """Hold this flow, if there is room; those that were not used for longest make some."""
         room = MOST_BYTES - flow.bytes
         copied = _copied(energy) if room >= 0 else None
         with _lock:
             living = [one for ref in _holding if (one := ref()) is not None and one is not self]
             while living and sum(one.bytes for one in living) > room:
-                living.pop(0)._forget()
+                living.pop(0)._clear()
             if copied is not None:
-                self._energy, self._flow = copied, flow
+                self._energy, self._flow, self._solver = copied, flow, solver
                 living.append(self)
             _holding[:] = map(weakref.ref, living)
 
-    def taken(self) -> tuple[Energy | None, _core.BlockFlow | None]:
-        """What is kept, which belongs to the caller now; nothing where another run was faster, or memory scarce."""
+    def take(self) -> tuple[Energy | None, BlockFlow | None]:
+        """What is held, which belongs to the caller now; nothing where another run was faster, or memory scarce."""
         with _lock:
             energy, flow = self._energy, self._flow
-            self._forget()
+            self._clear()
             return energy, flow
 
-    def fits(self, energy: Energy, partition: Partition, fixed: FixedPoint) -> bool:
-        """Whether this flow is of these pairs, cut and counted in the same way."""
+    def matches(self, energy: Energy, partition: Partition, fixed: FixedPoint, solver: BlockSolver) -> bool:
+        """Whether this flow is of these pairs, cut and counted in the same way, and opened by the same solver."""
         before = self._energy
         if before is None or fixed != self._fixed or not _same_blocks(partition, self._partition):
+            return False
+        if solver is not self._solver and solver != self._solver:
             return False
         return _same_pairs(before.pairs, energy.pairs)
 
@@ -63,11 +67,11 @@ class Kept:
     def bytes(self) -> int:
         return 0 if self._flow is None else self._flow.bytes
 
-    def _forget(self) -> None:
-        self._energy = self._flow = None
+    def _clear(self) -> None:
+        self._energy = self._flow = self._solver = None
 
-    def __reduce__(self) -> tuple[type[Kept], tuple[Partition, FixedPoint]]:
-        return Kept, (self._partition, self._fixed)
+    def __reduce__(self) -> tuple[type[FlowCache], tuple[Partition, FixedPoint]]:
+        return FlowCache, (self._partition, self._fixed)
 
 
 def _copied(energy: Energy) -> Energy:
