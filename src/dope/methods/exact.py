@@ -33,9 +33,10 @@ from dope.certificate import MOST_BOUND, Certificate, integers
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
+from dope.flows import BlockFlow, SeamFlows
 from dope.methods.flow_cache import FlowCache
 from dope.partition import Partition
-from dope.protocols import BlockFlow, Crew, FlowSolver, Leave, Problem, SeamFlows, Step, require_flow_solver
+from dope.protocols import Crew, FlowSolver, Leave, Problem, Step, require_flow_solver
 from dope.rounding import nearest, rounded_down
 
 

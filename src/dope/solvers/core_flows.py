@@ -12,9 +12,9 @@ from dope import _core
 from dope.arrays import Labels, Sites
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
+from dope.flows import BlockFlow, Flow
 from dope.pairs import GraphPairs, GridPairs, Pairs
 from dope.partition import Partition
-from dope.protocols import BlockFlow, Flow
 
 
 @contextmanager

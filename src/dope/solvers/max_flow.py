@@ -21,9 +21,10 @@ from dope.arrays import Labels, Reals, Sites, as_reals, as_sites, binary_places,
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
+from dope.flows import BlockFlow, Flow
 from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
-from dope.protocols import Answer, BlockFlow, Crossings, Flow
+from dope.protocols import Answer, Crossings
 from dope.solvers import core_flows
 from dope.solvers.core_flows import CheckedBlockFlow, CheckedFlow, input_errors
 
