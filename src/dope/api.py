@@ -79,8 +79,8 @@ def minimize(
         A float makes each block's side grow by that fraction, an int by that many sites. By default blocks do not
         overlap; on a grid where pairs repel, they share as many sites as pairs reach.
     method : optional
-        How blocks agree. Default `Exact()`, the global minimum, where no weight is negative and blocks do not overlap;
-        else `Admm()`, with one round and two sweeps where weights are negative.
+        How blocks agree. Default `Exact()`, the global minimum, where no weight is negative, blocks do not overlap and
+        the solver opens flows; else `Admm()`, with one round and two sweeps where weights are negative.
     solver : optional
         What minimises a block: anything with `prepare`. Default `MaxFlow()` where no weight is negative, else
         `LsaTr()`, or `Brute()` for a handful of sites.

@@ -25,8 +25,8 @@ from dope.flows import BlockFlow, Flow
 from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
 from dope.protocols import Answer, Crossings
-from dope.solvers import core_flows
-from dope.solvers.core_flows import CheckedBlockFlow, CheckedFlow, input_errors
+from dope.solvers.parts import core_flows
+from dope.solvers.parts.core_flows import CheckedBlockFlow, CheckedFlow, input_errors
 
 
 @dataclass(frozen=True)
