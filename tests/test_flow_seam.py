@@ -12,9 +12,10 @@ import pytest
 import dope
 from dope import Admm, Bracketing, Energy, Exact, InputError, MaxFlow, Serial, Threads, _core
 from dope.fixed_point import FixedPoint
+from dope.flows import BlockFlow, Flow
 from dope.methods.bracket_block import Prove
-from dope.protocols import BlockFlow, Flow, FlowSolver, RoofDualSolver
-from dope.solvers import core_flows
+from dope.protocols import FlowSolver, RoofDualSolver
+from dope.solvers.parts import core_flows
 
 METHODS = [None, Exact(), Exact(merge=False, rounds=0), Exact(bracket=True), Bracketing(), Admm()]
 

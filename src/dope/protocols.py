@@ -18,6 +18,7 @@ from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
+from dope.flows import BlockFlow, Flow
 from dope.live import LiveLabels
 from dope.pairs import Pairs
 from dope.partition import Partition
@@ -133,165 +134,6 @@ class BlockSolver(Protocol):
 
     def prepare(self, energy: Energy) -> Minimizer:
         """Open the energy's pairs; its unary says what kind of numbers to expect."""
-        ...
-
-
-class Flow(Protocol):
-    """A maximum flow over some pairs, in whole numbers of 1 / scale; each call goes on from the flow of the last.
-
-    One thread at a time. ValueError (InputError is one) where a cost cannot be counted.
-    """
-
-    @property
-    def bytes(self) -> int:
-        """Bytes held."""
-        ...
-
-    def minimize(self, unary: npt.NDArray[np.float64], /) -> None:
-        """Minimize with this unary, shaped like the pairs."""
-        ...
-
-    def change(self, sites: Sites, unary: npt.NDArray[np.float64], /) -> None:
-        """Minimize again where only the unary of these sites (flat positions) has changed, to these values."""
-        ...
-
-    def labels(self, largest: bool = False) -> BinaryLabels:
-        """The minimizer with the fewest True, or with the most."""
-        ...
-
-    def value(self) -> float:
-        """The minimum, rounded down to a float."""
-        ...
-
-    def minimum(self) -> int:
-        """The minimum in units of 1 / scale."""
-        ...
-
-    def check(self) -> None:
-        """Recompute slowly what must hold after `minimize` and `change`; RuntimeError where it does not."""
-        ...
-
-
-SeamFlows = tuple[Sites, Sites, npt.NDArray[np.int64]]
-"""Sites, sites of other blocks, and what flows from the former to the latter in units of 1 / scale."""
-
-
-class BlockFlow(Protocol):
-    """One residual graph that is stored, and searched, block by block.
-
-    Blocks have numbers, those of the partition. Arcs between them are shut by walls: what flows over a wall is moved by
-    `push`, `discharge` and `impose` alone. Blocks that were merged are a group, named by its first block; `k` is
-    a block, `g` a group. Calls that name one may be made by several threads at once, for different groups; all others
-    by one thread while no other is at work. Bounds, gaps and flows are in units of 1 / scale.
-    """
-
-    @property
-    def blocks(self) -> int: ...
-
-    @property
-    def parts(self) -> int:
-        """How many parts there are to fill, at least one per block."""
-        ...
-
-    @property
-    def bytes(self) -> int:
-        """Bytes held."""
-        ...
-
-    def group(self, k: int, /) -> int:
-        """The group of a block."""
-        ...
-
-    def members(self, g: int, /) -> list[int]:
-        """The blocks of a group."""
-        ...
-
-    def neighbors(self, k: int, /) -> list[int]:
-        """The blocks that a block may have pairs with."""
-        ...
-
-    def fill(self, part: int, /) -> None:
-        """Compute the capacities of a part."""
-        ...
-
-    def finish(self) -> None:
-        """When all parts are filled."""
-        ...
-
-    def wall_in(self, k: int, /) -> None:
-        """Shut the arcs that leave a block."""
-        ...
-
-    def price(self, k: int, unary: npt.NDArray[np.float64], before: npt.NDArray[np.float64] | None = None, /) -> None:
-        """Give a block its unary (flat), instead of an earlier one or of none."""
-        ...
-
-    def impose(self, first: Sites, second: Sites, amount: npt.NDArray[np.int64], sites: int, /) -> None:
-        """Let flow run over walls before anything is solved."""
-        ...
-
-    def solve(self, g: int, /) -> None:
-        """Minimize a group with the flow over its walls as it is."""
-        ...
-
-    def bound(self, k: int, /) -> int:
-        """The minimum of a block."""
-        ...
-
-    def labels(self, k: int, /, of_all: bool = False) -> BinaryLabels:
-        """A block's part of its group's smallest minimizer or, once certified, of everyone's."""
-        ...
-
-    def bracket(self, g: int, /, outside: bool) -> BinaryLabels:
-        """The smallest minimizer of a group with label 0 outside, or the largest with label 1, block after block."""
-        ...
-
-    def survey(self, k: int, /) -> tuple[int, int, int]:
-        """What a block's labels cost at its walls beyond its bound, the arcs in conflict, and its sites that differ."""
-        ...
-
-    def certify(self) -> bool:
-        """Whether no path is left, where no survey found a conflict."""
-        ...
-
-    def push(self) -> int:
-        """Push flow over every conflict; how much."""
-        ...
-
-    def changed(self) -> list[int]:
-        """The groups to solve again."""
-        ...
-
-    def disputes(self) -> list[tuple[int, int, float]]:
-        """(group, group, what could flow over their conflicts) for all that disagree."""
-        ...
-
-    def merge(self, g: int, h: int, /) -> None:
-        """Make two groups one."""
-        ...
-
-    def measure(self) -> None:
-        """Find how many walls lie between every site and a sink; before discharges."""
-        ...
-
-    def discharge(self, g: int, /) -> None:
-        """Send excess over the walls, towards the nearest sinks."""
-        ...
-
-    def deliver(self) -> None:
-        """What was discharged arrives."""
-        ...
-
-    def flows(self, k: int, /) -> SeamFlows:
-        """What flows over the walls of a block to sites that come later."""
-        ...
-
-    def pushed(self) -> SeamFlows:
-        """The same for all blocks, while nothing was merged or discharged."""
-        ...
-
-    def check(self, g: int, /) -> None:
-        """Recompute slowly what must hold after `solve`, `discharge` and `bracket`; RuntimeError where it does not."""
         ...
 
 
@@ -417,10 +259,6 @@ class Problem:
     executor: Executor
     start: Start | None = None
     target: Any = None
-    memory: int | None = None
-    checkpoint: str | None = None
-    resume: bool = False
-    live: LiveLabels = field(default_factory=LiveLabels)
 
 
 class Leave(Exception):  # noqa: N818 (no error: somebody asked for it)

@@ -262,11 +262,11 @@ class _Run:
         parts = [part for part in replies if part is not None]
         sites = np.concatenate([part.sites for part in parts])
         order = np.argsort(sites)
-        labels = self._solve_graph(
-            sites[order],
-            np.concatenate([part.unary for part in parts])[order],
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second", "weights")),
+        unary, first, second, weights = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("unary", "first", "second", "weights")
         )
+        del replies, parts  # as large as the graph
+        labels = self._solve_graph(sites[order], unary[order], first, second, weights)
         for block in partition.blocks:
             box = self.known.open_box(_box(block.where))
             if box is None:

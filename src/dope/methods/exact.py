@@ -33,10 +33,11 @@ from dope.certificate import MOST_BOUND, Certificate, integers
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
+from dope.flows import BlockFlow, SeamFlows
 from dope.methods.flow_cache import FlowCache
 from dope.methods.live_blocks import LiveBlocks
 from dope.partition import Partition
-from dope.protocols import BlockFlow, Crew, FlowSolver, Leave, Problem, SeamFlows, require_flow_solver
+from dope.protocols import Crew, FlowSolver, Leave, Problem, require_flow_solver
 from dope.rounding import nearest, rounded_down
 from dope.steps import ExactStep
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from dope.energy import Energy
 from dope.fixed_point import FixedPoint
+from dope.flows import BlockFlow
 from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
-from dope.protocols import BlockFlow, BlockSolver
+from dope.protocols import BlockSolver
 
 MOST_BYTES = 512 << 20
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from dope.arrays import BinaryLabels, Box
 from dope.energy import Energy
+from dope.flows import BlockFlow
 from dope.partition import Partition
-from dope.protocols import BlockFlow
 
 
 class LiveBlocks:
