@@ -200,9 +200,12 @@ class Crew(Protocol):
     ) -> list[Any]:
         """Send each worker its message, in parallel; the replies in the same order.
 
-        A worker whose message is None is left alone, and its reply is None. `begun` is called, in whatever thread, with
-        the place of every other one when it begins; `done`, in the calling thread, with its place and its reply as soon
-        as that is there.
+        A worker whose message is None is left alone, and its reply is None. Of every other one, `begun(k)` is called,
+        in whatever thread, when worker k begins with its message, and `done(k, reply)`, in the calling thread, as soon
+        as the reply is there.
+
+        When a `Cancellation` that the calling thread has entered is cancelled, this raises `Cancelled` within tens of
+        milliseconds, and stops the workers.
         """
         ...
 
