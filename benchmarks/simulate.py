@@ -491,7 +491,7 @@ def run(settings: Record) -> Record:
         )
         last = asked.ended
     # What others took of the machine meanwhile is told, too: 0.05 is a twentieth of all cores.
-    told = [getattr(step.tasks, "statistics", None) for step in result.trace]
+    told = [step.tasks.statistics for step in result.trace]
     return {
         "executor": settings["executor"],
         "workers": executor.workers,

@@ -19,10 +19,11 @@ from dope.executors import Dask, Serial, Threads
 from dope.lazy import LazyEnergy
 from dope.methods import Admm, Bracketing, Exact
 from dope.partition import Block, Partition
-from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
+from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem
 from dope.result import Result
 from dope.segmentation import segment
 from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Qpbo, Tabu, TrwS
+from dope.steps import AdmmStep, BracketingStep, ExactStep, Step
 from dope.verify import Verdict, verify
 
 if TYPE_CHECKING:
@@ -44,11 +45,13 @@ from_dimod, to_dimod = Energy.from_dimod, Energy.to_dimod
 
 __all__ = [
     "Admm",
+    "AdmmStep",
     "Anneal",
     "Answer",
     "Block",
     "BlockSolver",
     "Bracketing",
+    "BracketingStep",
     "Brute",
     "Certificate",
     "Crossings",
@@ -56,6 +59,7 @@ __all__ = [
     "DopeError",
     "Energy",
     "Exact",
+    "ExactStep",
     "Executor",
     "FlowMinimizer",
     "Icm",

@@ -25,10 +25,11 @@ from dope.methods.box_size import fitting_partition
 from dope.methods.checkpoint import cuts_of
 from dope.pairs import GraphPairs, GridPairs, Pairs
 from dope.partition import Partition, layout_of
-from dope.protocols import BlockSolver, Executor, FlowSolver, LazyProblem, Leave, Method, Problem, Start, Step
+from dope.protocols import BlockSolver, Executor, FlowSolver, LazyProblem, Leave, Method, Problem, Start
 from dope.result import Result
 from dope.rounding import nearest, rounded_down
 from dope.solvers import Brute, LsaTr, MaxFlow
+from dope.steps import BracketingStep, Step, slim
 
 # What a block should take in memory, and what is best left in one block. For Exact() blocks are work for threads: with
 # 2 of them, 32 blocks were best in 2D with few neighbours, 16 with many, and 4 of a million sites in 3D, as seams cost
@@ -198,9 +199,9 @@ def _minimize_lazily(
     trace: list[Step] = []
     last: Step | None = None
     for step in _read(method.steps(problem), watch):
-        trace.append(replace(step, labels=None))
+        trace.append(slim(step))
         last = step
-    assert last is not None and last.lower_bound is not None
+    assert last is not None and last.energy is not None and last.lower_bound is not None
     return Result(
         labels=last.labels if out is None else out,  # type: ignore[arg-type]
         energy=last.energy,
@@ -211,7 +212,7 @@ def _minimize_lazily(
         trace=tuple(trace),
         partition=partition,
         proved=last.proved,
-        _ones=last.ones,
+        _counts=last.counts if isinstance(last, BracketingStep) else None,
     )
 
 
@@ -285,7 +286,7 @@ def _result(problem: Problem, steps: Generator[Step, None, None], watch: Callabl
     stopped = "no round"
     for step in _read(steps, watch):
         if step.stopped != "cancelled":
-            trace.append(replace(step, labels=None, certificate=None, kept=None, relaxed=None, decided=None))
+            trace.append(slim(step))
         if step.labels is not None and (best is None or step.exact or _preferred(step, best)):
             best = step
         if step.lower_bound is not None and (bounded is None or step.lower_bound >= _bound(bounded)):
@@ -328,7 +329,9 @@ def _read(steps: Generator[Step, None, None], watch: Callable[[Step], object] | 
 
 
 def _preferred(step: Step, best: Step) -> bool:
-    """Lower or, at the same height, with labels of which something is proved."""
+    """Lower or, at the same height, with labels of which something is proved; the later one of unknown height."""
+    if step.energy is None or best.energy is None:
+        return best.energy is None
     return step.energy < best.energy or (step.energy == best.energy and step.proved is not None)
 
 

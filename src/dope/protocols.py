@@ -7,7 +7,7 @@ is and has never heard of energies. A method ties them together and yields a Ste
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -19,6 +19,7 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.lazy import LazyEnergy
 from dope.partition import Partition
+from dope.steps import Step
 
 
 @dataclass(frozen=True)
@@ -185,86 +186,6 @@ class Executor(Protocol):
     def gather(self, recipes: Sequence[Recipe]) -> Crew:
         """One worker per recipe, opened when first asked."""
         ...
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """What blocks did in a round, for those who look at how a run went.
-
-    Attributes
-    ----------
-    done : for each block that was at work its number, who worked, when by `time.time` it began and ended, and the
-        seconds that it read, solved and wrote.
-    bytes_sent, bytes_received : what messages and replies hold; by an executor that sends them, `statistics` has more.
-    statistics : what the executor counted, None for one in this process.
-    """
-
-    done: tuple[tuple[int, str, float, float, float, float, float], ...]
-    bytes_sent: int
-    bytes_received: int
-    statistics: object | None = None
-
-
-@dataclass(frozen=True)
-class Step:
-    """One round of a method. Fields that a method does not have are None.
-
-    Attributes
-    ----------
-    round : number of rounds done, from 1.
-    sweep : 0, or the number of the sweep with which a method polishes its last round, whose other fields it repeats.
-    energy : energy of this round's labels (the best of this round's roundings); NaN where nobody computed it.
-    labels : those labels; None where the method shows them at the end only; dropped from the trace of a Result.
-    disagreeing : sites on which some block differs from the consensus.
-    seconds : since the method began.
-    lower_bound : no labels have less energy than this; rounding is taken off.
-    proved, decided : the fraction of sites where this round's labels are proved, whatever the others are; and, in a
-        last step, which these are. Dropped from the trace.
-    mu, residual : the penalty, and the largest |y_k - S_k y| over the blocks.
-    relaxed_energy : energy of the relaxed consensus y.
-    shares, multipliers, penalty : terms of the augmented Lagrangian, sum_k of E_k(y_k, y), of mu a_k'(y_k - S_k y)
-        and of mu/2 |y_k - S_k y|^2, with y of this round and a_k of the round before.
-    exact, rounding_error : whether the labels are a minimum of the integer energy, and what rounding can cost.
-    certificate : what proves the bound, where this is the last step; dropped from the trace.
-    groups : how many blocks or unions of blocks there are.
-    kept : what the method would like to find again when it is started from this step; dropped from the trace.
-    tasks : what blocks did.
-    ones : how many labels are 1, where the labels themselves are elsewhere.
-    relaxed : sites where blocks meet, and the relaxed y there; elsewhere y is the labels. Dropped from the trace.
-    stopped : why the method ends here, None while it goes on.
-    """
-
-    round: int
-    energy: float
-    labels: Labels | None = field(default=None, repr=False)
-    disagreeing: int = 0
-    seconds: float = 0.0
-    lower_bound: float | None = None
-    proved: float | None = None
-    mu: float | None = None
-    residual: float | None = None
-    relaxed_energy: float | None = None
-    shares: float | None = None
-    multipliers: float | None = None
-    penalty: float | None = None
-    exact: bool = False
-    rounding_error: float = 0.0
-    stopped: str | None = None
-    sweep: int = 0
-    groups: int | None = None
-    certificate: Certificate | None = field(default=None, repr=False)
-    kept: object | None = field(default=None, repr=False)
-    tasks: Tasks | None = field(default=None, repr=False)
-    ones: int | None = None
-    relaxed: tuple[Sites, Reals] | None = field(default=None, repr=False)
-    decided: Labels | None = field(default=None, repr=False)
-
-    @property
-    def lagrangian(self) -> float | None:
-        """The augmented Lagrangian, the sum of its terms."""
-        if self.shares is None or self.multipliers is None or self.penalty is None:
-            return None
-        return self.shares + self.multipliers + self.penalty
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.lazy import LazyEnergy
 from dope.partition import Partition
-from dope.protocols import Step
+from dope.steps import Step
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,14 +57,14 @@ class Result:
     problem: Energy | LazyEnergy | None = field(default=None, repr=False)
     where: tuple[slice, ...] | None = None
     _kept: object | None = field(default=None, repr=False)
-    _ones: int | None = field(default=None, repr=False)
+    _counts: tuple[int, ...] | None = field(default=None, repr=False)
 
     @property
     def foreground(self) -> float:
         """The fraction of sites with label 1."""
-        if self._ones is None:
+        if self._counts is None:
             return float(np.asarray(self.labels).mean())
-        return self._ones / math.prod(self.labels.shape)
+        return sum(self._counts[1:]) / math.prod(self.labels.shape)
 
     @property
     def gap(self) -> float | None:

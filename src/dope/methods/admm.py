@@ -33,8 +33,9 @@ from dope.errors import InputError
 from dope.methods.admm_block import BlockRecipe, Measure, Near, Repulsion, Seams, Solve, Solved, Survey, Values
 from dope.methods.exact import Exact
 from dope.methods.sweeps import sweep
-from dope.protocols import Crew, DoublingSolver, FlowSolver, Leave, Problem, Step
+from dope.protocols import Crew, DoublingSolver, FlowSolver, Leave, Problem
 from dope.rounding import nearest, rounded_down
+from dope.steps import AdmmStep, ExactStep
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Admm:
         """
         return cls(mu0=mu0, mu_fact=mu_fact, rounds=rounds, eps=eps, patience=None, penalty="all", sweeps=0, bound=0)
 
-    def steps(self, problem: Problem) -> Generator[Step, None, None]:
+    def steps(self, problem: Problem) -> Generator[AdmmStep, None, None]:
         """One Step per round."""
         begun = time.perf_counter()
         recipes = [
@@ -117,7 +118,7 @@ class Admm:
                 yield replace(last, stopped=None)
         yield replace(self._bounded(problem, last), seconds=time.perf_counter() - begun, stopped=stopped)
 
-    def _bounded(self, problem: Problem, last: Step) -> Step:
+    def _bounded(self, problem: Problem, last: AdmmStep) -> AdmmStep:
         """The last step with a bound by flows between the blocks, where that is possible."""
         partition, solver = problem.partition, problem.solver
         if not self.bound or len(partition.blocks) == 1 or (partition.overlaps and partition.cuts is None):
@@ -132,7 +133,7 @@ class Admm:
             return _with_half(last, minimum, problem.energy)
         return last
 
-    def _flows(self, problem: Problem) -> Step:
+    def _flows(self, problem: Problem) -> ExactStep:
         """What some rounds of flows between the blocks end with."""
         steps = Exact(rounds=self.bound, bracket=True).steps(problem)
         with closing(steps):
@@ -141,7 +142,7 @@ class Admm:
                 step = next(steps) if step.round <= self.bound else steps.throw(Leave())
         return step
 
-    def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[Step, None, None]:
+    def _rounds(self, problem: Problem, crew: Crew, begun: float) -> Generator[AdmmStep, None, None]:
         survey = Survey(strength=self.mu0 == "auto")
         consensus = _Consensus(problem, crew.ask([survey] * len(problem.partition.blocks)))
         mu = consensus.first_mu(self.mu0)
@@ -160,7 +161,7 @@ class Admm:
                 bound = consensus.first_bound(crew, solved)
             if energy < best:
                 best, best_round = energy, number
-            yield Step(
+            yield AdmmStep(
                 round=number,
                 energy=energy,
                 labels=whole,
@@ -354,7 +355,7 @@ def _proved(solved: Sequence[Solved]) -> float | None:
     return float(solved[0].answer.proved.mean())
 
 
-def _with_bound(last: Step, flows: Step, energy: Energy) -> Step:
+def _with_bound(last: AdmmStep, flows: ExactStep, energy: Energy) -> AdmmStep:
     """The last step with what flows found: labels that are proved, and a bound if it is better."""
     assert flows.labels is not None and flows.decided is not None and last.labels is not None
     last = _with_proved(last, flows.decided, flows.labels, energy)
@@ -363,7 +364,7 @@ def _with_bound(last: Step, flows: Step, energy: Energy) -> Step:
     return replace(last, lower_bound=flows.lower_bound, certificate=flows.certificate)
 
 
-def _with_half(last: Step, minimum: Step, energy: Energy) -> Step:
+def _with_half(last: AdmmStep, minimum: ExactStep, energy: Energy) -> AdmmStep:
     """Half the minimum of the doubled energy is a bound, and says what is best where y' = 1 - y."""
     assert minimum.lower_bound is not None and minimum.labels is not None and last.labels is not None
     bound = minimum.lower_bound / 2
@@ -373,7 +374,7 @@ def _with_half(last: Step, minimum: Step, energy: Energy) -> Step:
     return _with_proved(last, one | other, one, energy)
 
 
-def _with_proved(last: Step, decided: Labels, found: Labels, energy: Energy) -> Step:
+def _with_proved(last: AdmmStep, decided: Labels, found: Labels, energy: Energy) -> AdmmStep:
     """The last step with the labels found where they are decided, which does not raise the energy, and their number.
 
     Where costs were rounded, what is best for the integers can cost a little: the labels stay as they were then.
@@ -394,7 +395,7 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _better_of(best: Step, problem: Problem) -> Labels:
+def _better_of(best: AdmmStep, problem: Problem) -> Labels:
     """The labels of a step, or those to start with, or constant ones: small blocks can do that badly."""
     assert best.labels is not None
     energy, start = problem.energy, problem.start

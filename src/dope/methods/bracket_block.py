@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from dope.fixed_point import FixedPoint
 from dope.lazy import LazyEnergy
 from dope.methods.known import LABEL, OPEN, Codes, moved, packed, unpacked
 from dope.pairs import Box, native_features
+from dope.steps import BlockTask
 from dope.sums import exact_sum
 
 # A price beyond this decides its site alone, and the sum of its pairs beside it is an int64 still.
@@ -54,11 +55,35 @@ class Work:
         yield
         setattr(self, what, getattr(self, what) + time.perf_counter() - begun)
 
+    def as_task(self, k: int, recipe: BoxRecipe, message: Look | Prove | Finish, reply: Any) -> BlockTask:
+        """For a trace: what block k was asked, and did."""
+        box = message.mine if isinstance(message, Prove) else recipe.box
+        region = recipe.energy.pairs.around(box) if isinstance(message, Look) else message.region
+        return BlockTask(
+            block=k,
+            worker=self.worker,
+            begun=self.begun,
+            ended=self.ended,
+            read=self.read,
+            solve=self.solve,
+            write=self.write,
+            kind=message.kind,
+            sites=_size(box),
+            region=_size(region),
+            sent=0 if isinstance(message, Look) else len(message.codes or b""),
+            received=getattr(reply, "bytes", 0),
+        )
+
+
+def _size(box: Box) -> int:
+    return math.prod(s.stop - s.start for s in box)
+
 
 @dataclass(frozen=True)
 class Look:
     """Asks for facts; the contrast is counted in `unit`, or left out where that is None."""
 
+    kind: ClassVar[str] = "measure"
     prices: bool
     places: bool
     unit: float | None
@@ -87,6 +112,7 @@ class Seen:
 class Prove:
     """`region` holds the open sites `mine` of the block and all their neighbours; `codes` are those of the region."""
 
+    kind: ClassVar[str] = "prove"
     fixed: FixedPoint
     mine: Box
     region: Box
@@ -112,6 +138,8 @@ class Proved:
 class Extract(Prove):
     """As `Prove`; answered with `Extracted`."""
 
+    kind: ClassVar[str] = "extract"
+
 
 @dataclass(frozen=True, eq=False)
 class Extracted:
@@ -134,11 +162,14 @@ class Extracted:
 class Settle(Prove):
     """As `Prove`; answered with codes whose sites are as open as before, but have labels."""
 
+    kind: ClassVar[str] = "settle"
+
 
 @dataclass(frozen=True)
 class Finish:
     """`codes` are those of the block and all its neighbours; `target`, if there is one, is where labels go."""
 
+    kind: ClassVar[str] = "finish"
     region: Box
     codes: bytes
     target: Any = field(default=None, repr=False)

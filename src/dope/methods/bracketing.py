@@ -45,14 +45,14 @@ from dope.methods.bracket_block import (
     Proved,
     Seen,
     Settle,
-    Work,
 )
 from dope.methods.checkpoint import Checkpoint, read_manifest, require_new
 from dope.methods.known import LABEL, OPEN, Codes, Known, packed, unpacked
 from dope.pairs import Box
 from dope.partition import Partition
-from dope.protocols import Executor, FlowSolver, LazyProblem, Leave, Problem, Step, Tasks
+from dope.protocols import Executor, FlowSolver, LazyProblem, Leave, Problem
 from dope.rounding import nearest, rounded_down
+from dope.steps import BlockTask, BracketingStep, Tasks
 
 # A pass that leaves more than this share of what was open open is the last.
 WORTH_ANOTHER_PASS = 0.5
@@ -88,7 +88,7 @@ class Bracketing:
         if self.resume and self.checkpoint is None:
             raise InputError("Bracketing: resume is True without a checkpoint; expected the folder to go on from.")
 
-    def steps(self, problem: Problem | LazyProblem) -> Generator[Step, None, None]:
+    def steps(self, problem: Problem | LazyProblem) -> Generator[BracketingStep, None, None]:
         """One Step per pass, and one at the end."""
         begun = time.perf_counter()
         if isinstance(problem, Problem):
@@ -96,10 +96,11 @@ class Bracketing:
             problem = LazyProblem(lazy, problem.partition, problem.solver, problem.executor)
         solver = _checked(problem)
         self._require_folder()
-        problem = replace(problem, energy=looked_at(problem.energy, problem.partition, problem.executor))
-        energy = problem.energy
+        log = Log()
+        energy = looked_at(problem.energy, problem.partition, problem.executor, log)
+        problem = replace(problem, energy=energy)
         fixed = FixedPoint.for_costs(_costs(energy), solver.bits)
-        run = _Run(problem, fixed, self._checkpoint(problem, fixed))
+        run = _Run(problem, fixed, self._checkpoint(problem, fixed), log)
         stopped: str | None = None
         number, before = 0, math.inf
         while stopped is None:
@@ -167,20 +168,21 @@ def _checked(problem: LazyProblem) -> FlowSolver:
     return problem.solver
 
 
-def looked_at(energy: LazyEnergy, partition: Partition, executor: Executor) -> LazyEnergy:
+def looked_at(energy: LazyEnergy, partition: Partition, executor: Executor, log: Log | None = None) -> LazyEnergy:
     """The energy with its facts and its beta: all arrays are read once, or twice for pixels that are no integers."""
     if energy.facts is not None:
         return energy
+    log = log or Log()
     places = energy.beta == 0.0 and energy.pairs.binary_places() is not None if energy.fields is None else False
     small = energy.features is not None and energy.features.dtype.str in SMALL_INTEGERS
     first = Look(prices=True, places=places, unit=2.0**-6 if small and energy.beta is None else None)
-    seen = _look(energy, partition, executor, first)
+    seen = _look(energy, partition, executor, first, log)
     inside = sum(one.inside for one in seen)
     if inside == 0:
         raise InputError("mask has no site inside; expected some that are not 0, where sites take part.")
     beta = energy.beta
     if beta is None:
-        beta = _beta(energy, partition, executor, seen, first.unit)
+        beta = _beta(energy, partition, executor, seen, first.unit, log)
     sites, largest = math.prod(energy.shape), max(one.largest for one in seen)
     found = [one.places for one in seen if one.inside]
     facts = Facts(
@@ -195,14 +197,13 @@ def looked_at(energy: LazyEnergy, partition: Partition, executor: Executor) -> L
     return replace(energy, beta=beta, facts=facts)
 
 
-def _look(energy: LazyEnergy, partition: Partition, executor: Executor, look: Look) -> list[Seen]:
+def _look(energy: LazyEnergy, partition: Partition, executor: Executor, look: Look, log: Log) -> list[Seen]:
     recipes = [BoxRecipe(energy, _box(block.where)) for block in partition.blocks]
-    with executor.gather(recipes) as crew:
-        return crew.ask([look] * len(recipes))
+    return log.ask(executor, recipes, [look] * len(recipes))
 
 
 def _beta(
-    energy: LazyEnergy, partition: Partition, executor: Executor, seen: Sequence[Seen], unit: float | None
+    energy: LazyEnergy, partition: Partition, executor: Executor, seen: Sequence[Seen], unit: float | None, log: Log
 ) -> float:
     """As `mean_contrast_beta`: to the same bit, however the grid is cut."""
     lows = np.array([one.low for one in seen if one.low])
@@ -217,7 +218,7 @@ def _beta(
         unit = math.ldexp(1.0, math.frexp(widest)[1] - 40)
         if unit == 0.0:
             return 0.0
-        seen = _look(energy, partition, executor, Look(prices=False, places=False, unit=unit))
+        seen = _look(energy, partition, executor, Look(prices=False, places=False, unit=unit), log)
     total, pairs = sum(one.contrast for one in seen), sum(one.pairs for one in seen)
     return pairs / (2.0 * total * unit) if total else 0.0
 
@@ -227,17 +228,43 @@ def _box(where: Any) -> Box:
     return where
 
 
+class Log:
+    """What blocks did since it was last read."""
+
+    def __init__(self) -> None:
+        self._tasks: list[BlockTask] = []
+        self._statistics: object | None = None
+
+    def ask(
+        self, executor: Executor, recipes: Sequence[BoxRecipe], messages: Sequence[Any], take: Any = None
+    ) -> list[Any]:
+        """The replies; `take` gets each with its place as soon as it is there."""
+
+        def each(k: int, reply: Any) -> None:
+            self._tasks.append(reply.work.as_task(k, recipes[k], messages[k], reply))
+            if take is not None:
+                take(k, reply)
+
+        with executor.gather(recipes) as crew:
+            replies = crew.ask(messages, each=each)
+            self._statistics = getattr(crew, "statistics", None)
+        return replies
+
+    def read(self) -> Tasks:
+        tasks = Tasks(tuple(self._tasks), self._statistics)
+        self._tasks, self._statistics = [], None
+        return tasks
+
+
 class _Run:
     """The coordinator's side."""
 
-    def __init__(self, problem: LazyProblem, fixed: FixedPoint, checkpoint: Checkpoint | None) -> None:
+    def __init__(self, problem: LazyProblem, fixed: FixedPoint, checkpoint: Checkpoint | None, log: Log) -> None:
         self._problem, self._energy, self._fixed, self._checkpoint = problem, problem.energy, fixed, checkpoint
         self._partitions = [problem.partition, problem.partition.shifted()]
         cuts = [partition.cuts or () for partition in self._partitions]
         self.known = Known(self._energy.shape, cuts)
-        self._tasks: list[tuple[int, Work]] = []
-        self._sent = self._received = 0
-        self._statistics: Any = None
+        self._log = log
 
     def prove(self, number: int) -> None:
         """Pass `number`, from what was known before it; replies that are in files already are taken from there."""
@@ -298,19 +325,19 @@ class _Run:
             if reply is not None:
                 self.known.write(reply.mine, _codes(reply))
 
-    def step(self, number: int, seconds: float) -> Step:
+    def step(self, number: int, seconds: float) -> BracketingStep:
         left = self.known.open
-        return Step(
+        return BracketingStep(
             round=number,
-            energy=math.nan,
+            energy=None,
             disagreeing=left,
             seconds=seconds,
             proved=1.0 - left / math.prod(self._energy.shape),
             rounding_error=self._fixed.error,
-            tasks=self._told(),
+            tasks=self._log.read(),
         )
 
-    def last(self, number: int, stopped: str, begun: float) -> Step:
+    def last(self, number: int, stopped: str, begun: float) -> BracketingStep:
         """The energy of the labels, what bounds it, and the labels in their place."""
         target, partition = self._problem.target, self._partitions[0]
         around = [self._energy.pairs.around(_box(block.where)) for block in partition.blocks]
@@ -323,7 +350,7 @@ class _Run:
                 target[box] = (self.known.read(box) & LABEL) != 0
         value = sum((one.energy for one in finished), Fraction(self._energy.constant))
         left_out = sum((one.left_out for one in finished), Fraction(0))
-        step = self.step(number, 0.0)
+        step, ones = self.step(number, 0.0), self.known.ones
         exact = stopped == "exact" or (self.known.open == 0 and left_out == 0)
         return replace(
             step,
@@ -331,7 +358,7 @@ class _Run:
             labels=(self.known.read(self._energy.whole) & LABEL) != 0 if target is None else None,
             lower_bound=rounded_down(value - left_out - Fraction(self._fixed.error)),
             exact=exact,
-            ones=self.known.ones,
+            counts=(math.prod(self._energy.shape) - ones, ones),
             stopped=stopped,
             seconds=time.perf_counter() - begun,
         )
@@ -352,31 +379,7 @@ class _Run:
 
     def _ask(self, partition: Partition, messages: Sequence[Any], take: Any = None) -> list[Any]:
         recipes = [BoxRecipe(self._energy, _box(block.where)) for block in partition.blocks]
-        self._sent += sum(len(message.codes or b"") for message in messages if message is not None)
-
-        def each(k: int, reply: Any) -> None:
-            self._tasks.append((k, reply.work))
-            self._received += reply.bytes
-            if take is not None:
-                take(k, reply)
-
-        with self._problem.executor.gather(recipes) as crew:
-            replies = crew.ask(messages, each=each)
-            self._statistics = getattr(crew, "statistics", None)
-        return replies
-
-    def _told(self) -> Tasks:
-        """What was done since the last step."""
-        tasks = Tasks(
-            tuple(
-                (k, work.worker, work.begun, work.ended, work.read, work.solve, work.write) for k, work in self._tasks
-            ),
-            self._sent,
-            self._received,
-            self._statistics,
-        )
-        self._tasks, self._sent, self._received, self._statistics = [], 0, 0, None
-        return tasks
+        return self._log.ask(self._problem.executor, recipes, messages, take)
 
 
 def _costs(energy: LazyEnergy) -> Costs:

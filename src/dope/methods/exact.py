@@ -37,8 +37,9 @@ from dope.fixed_point import FixedPoint
 from dope.methods.kept import Kept
 from dope.pairs import GridPairs
 from dope.partition import Partition
-from dope.protocols import Crew, FlowSolver, Leave, Problem, Step
+from dope.protocols import Crew, FlowSolver, Leave, Problem
 from dope.rounding import nearest, rounded_down
+from dope.steps import ExactStep
 
 _Flows = tuple[Sites, Sites, Sites]
 """Sites, sites and what flows from the former to the latter."""
@@ -73,7 +74,7 @@ class Exact:
             if not isinstance(value, (bool, np.bool_)):
                 raise InputError(f"Exact: {name} is {value!r}; expected True or False.")
 
-    def steps(self, problem: Problem) -> Generator[Step, None, None]:
+    def steps(self, problem: Problem) -> Generator[ExactStep, None, None]:
         """One Step per round."""
         begun = time.perf_counter()
         run = _Run.of(problem)
@@ -432,7 +433,7 @@ class _Run:
             rounding_error=fixed.error,
         )
 
-    def step(self, crew: Crew, number: int, decided: Labels | None, stopped: str | None, seconds: float) -> Step:
+    def step(self, crew: Crew, number: int, decided: Labels | None, stopped: str | None, seconds: float) -> ExactStep:
         """What is known now; with labels, and what proves the bound, where this is the end."""
         shared, scale = self.shared, Fraction(self.shared.fixed.scale)
         if stopped is not None:
@@ -443,7 +444,7 @@ class _Run:
         certificate = None
         if stopped is not None:
             certificate = self._proof(self._all_flows(crew)) if now_best else self._best[1]
-        return Step(
+        return ExactStep(
             round=number,
             energy=nearest(self.energy / scale),
             labels=self.labels.copy() if stopped is not None else None,

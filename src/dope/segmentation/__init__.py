@@ -25,13 +25,14 @@ from dope.methods import Bracketing, Exact
 from dope.models import Model
 from dope.pairs import Kernel
 from dope.partition import Partition
-from dope.protocols import BlockSolver, Executor, Method, Step
+from dope.protocols import BlockSolver, Executor, Method
 from dope.result import Result
 from dope.segmentation.budget import segmentation_bytes
 from dope.segmentation.cut import Box, Cut, Pixels
 from dope.segmentation.known import Known
 from dope.segmentation.lazy import segmented_lazily
 from dope.segmentation.stated import Stated, Statement, checked_lam
+from dope.steps import Step
 
 
 class Settings(TypedDict, total=False):
