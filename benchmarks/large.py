@@ -182,10 +182,10 @@ def run(settings: dict[str, Any]) -> None:
     seconds = time.perf_counter() - begun
     work = {"read": 0.0, "solve": 0.0, "write": 0.0}
     for step in steps:
-        for _, _, _, _, read, solve, write in step.tasks.done:
-            work["read"] += read
-            work["solve"] += solve
-            work["write"] += write
+        for task in step.tasks.done:
+            work["read"] += task.read
+            work["solve"] += task.solve
+            work["write"] += task.write
     print(
         json.dumps(
             {

@@ -25,12 +25,12 @@ def main() -> None:
     print("the same labels as in this process:", np.array_equal(result.labels, alone.labels))
 
     # Who solved which block in the first pass.
-    done = result.trace[0].tasks.done
-    workers = sorted({worker for _, worker, *_ in done})
+    done = [task for task in result.trace[0].tasks.done if task.kind == "prove"]
+    workers = sorted({task.worker for task in done})
     print(f"{len(done)} blocks in the first pass, by {len(workers)} processes")
     who = np.zeros(truth.shape)
-    for number, worker, *_ in done:
-        who[result.partition.blocks[number].where] = workers.index(worker)
+    for task in done:
+        who[result.partition.blocks[task.block].where] = workers.index(task.worker)
     figure, axes = plt.subplots(figsize=(7, 5), layout="constrained")
     axes.imshow(who, cmap="Pastel1", vmin=0, vmax=8)
     axes.contour(result.labels, [0.5], colors="black", linewidths=1)

@@ -52,8 +52,7 @@ def resumed(folder):
 
 
 def computed_blocks(result):
-    proving = [step.tasks for step in result.trace[:-1]]  # the last step recomputes the energy
-    return sum(len(tasks.done) for tasks in proving if tasks is not None)
+    return sum(task.kind == "prove" for step in result.trace for task in step.tasks.done)
 
 
 def replies(folder):

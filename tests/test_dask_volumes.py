@@ -43,8 +43,8 @@ def test_files_and_arrays_in_memory(cluster, stored, tmp_path):
         assert result.exact
         assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
         tasks = result.trace[0].tasks
-        assert tasks is not None and tasks.statistics is not None
-        assert len({worker for _, worker, *_ in tasks.done}) == 2
+        assert tasks.statistics is not None
+        assert len({task.worker for task in tasks.done}) == 2
 
         unary, image = volume((60, 64, 56), noise=1.2)
         held = Energy.grid(unary, features=image, lam=0.7)

@@ -18,7 +18,7 @@ from PIL import Image
 
 import dope
 from dope.errors import InputError
-from dope.report import Run, page
+from dope.report import PageContent, page
 from dope.report.words import number, percent, verdict
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"'&<!--"
@@ -49,7 +49,7 @@ def run_of(shape, *, method=None, blocks=4, overlap=0.0, **fields):
         "versions": {"dope": "0.1.0", "numpy": np.__version__},
         "command": "dope segment image.png",
     }
-    return Run(**(given_ | fields))
+    return PageContent(**(given_ | fields))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def runs():
         "volume": run_of((14, 16, 18), spacing=(1.0, 1.0, 2.5)),
         "line": run_of((300,)),
         "four": run_of((5, 6, 7, 8), image=None, trace=()),
-        "bare": Run("bare", None, False, labels),
+        "bare": PageContent("bare", None, False, labels),
     }
 
 
@@ -159,7 +159,7 @@ def test_the_same_run_gives_the_same_page(runs, pages):
 def test_no_name_breaks_out(text):
     harmless, hostile = (
         page(
-            Run(
+            PageContent(
                 title=name,
                 image=None,
                 channels=False,
@@ -184,7 +184,7 @@ def test_no_name_breaks_out(text):
 @given(st.text(max_size=30))
 def test_any_title_is_the_title(title):
     labels = np.zeros(3, dtype=bool)
-    result = page(Run(title, None, False, labels))
+    result = page(PageContent(title, None, False, labels))
     assert facts(result)["title"] == title
     assert len(Document(result).all("script")) == 1
 
@@ -200,7 +200,7 @@ def test_values_of_all_kinds_are_told():
         "nothing": None,
         "plug-in": dope.Admm(),
     }
-    told = facts(page(Run("t", None, False, np.zeros(3, bool), settings=settings_)))["settings"]
+    told = facts(page(PageContent("t", None, False, np.zeros(3, bool), settings=settings_)))["settings"]
     assert told["array"] == [0, 1, 2] and told["large"] == "array of float64 shaped (100, 100)"
     assert told["number"] == 0.5 and told["flag"] is True and told["nan"] == "nan"
     assert told["infinite"] == [1.0, "-inf"] and told["nothing"] is None and told["plug-in"] == repr(dope.Admm())
@@ -240,13 +240,13 @@ def test_noise_is_shrunk_until_the_page_is_small():
     labels[300:600, 200:800] = True
     image = np.random.default_rng(0).integers(0, 255, (900, 900, 3), dtype=np.uint8)
     halves = [(slice(0, 900), slice(0, 700)), (slice(0, 900), slice(700, 900))]
-    text = page(Run("noise", image, True, labels, blocks=halves))
+    text = page(PageContent("noise", image, True, labels, blocks=halves))
     assert len(text) < 3e6 and len(list(pictures(Document(text)))) == 3
 
 
 def test_a_long_trace_is_thinned():
     steps = [dope.Step(round=k, energy=1.0 / k, lower_bound=0.0) for k in range(1, 5001)]
-    text = page(Run("long", None, False, np.zeros(3, bool), trace=steps))
+    text = page(PageContent("long", None, False, np.zeros(3, bool), trace=steps))
     told = facts(text)
     assert len(text) < 3e6 and told["trace"][0]["round"] == 1 and told["trace"][-1]["round"] == 5000
     assert told["trace_every"] == 5
@@ -271,7 +271,8 @@ def test_without_matplotlib_there_is_still_a_page(runs, monkeypatch):
 
 def test_a_page_without_curves_imports_neither_matplotlib_nor_pillow():
     code = (
-        "import sys, numpy as np; from dope.report import Run, page; page(Run('t', None, False, np.eye(9) > 0));"
+        "import sys, numpy as np; from dope.report import PageContent, page;"
+        "page(PageContent('t', None, False, np.eye(9) > 0));"
         "sys.exit('matplotlib' in sys.modules or 'PIL' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -296,7 +297,7 @@ def test_the_page_says_what_was_proved(pages):
     ],
 )
 def test_verdicts(summary, words):
-    assert words in verdict(Run("t", None, False, np.zeros(3, bool), summary=summary))
+    assert words in verdict(PageContent("t", None, False, np.zeros(3, bool), summary=summary))
 
 
 @given(st.floats(0, 1))
@@ -324,9 +325,9 @@ def test_numbers_keep_their_digits(value):
 )
 def test_what_does_not_fit_together(wrong):
     with pytest.raises(InputError, match="expected"):
-        Run(**({"title": "t", "image": None, "channels": False, "labels": np.zeros((3, 3), bool)} | wrong))
+        PageContent(**({"title": "t", "image": None, "channels": False, "labels": np.zeros((3, 3), bool)} | wrong))
 
 
 def test_a_summary_holds_numbers():
     with pytest.raises(InputError, match="expected a number"):
-        page(Run("t", None, False, np.zeros(3, bool), summary={"energy": "low"}))
+        page(PageContent("t", None, False, np.zeros(3, bool), summary={"energy": "low"}))

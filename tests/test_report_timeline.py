@@ -13,24 +13,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
-from dope.protocols import Step, Tasks
-from dope.report import Run, convergence, page, plot
+from dope.report import PageContent, convergence, page, plot
 from dope.report import timeline as drawing
+from dope.report.content import plain
 from dope.report.curves import panels_of
 from dope.report.passes import ends_with_finish, in_passes, numbers
-from dope.report.run import plain
 from dope.report.svg import inline_timeline
 from dope.report.timeline import column_seconds, in_columns, short_names, workers_in_a_row
 from dope.report.timesheet import KINDS, Timesheet
 from dope.report.words import bytes_in_words, ending, figures
+from dope.steps import AdmmStep, BlockTask, BracketingStep, Step, Tasks
 
 BEGUN = 1.7e9  # of a run, by `time.time`
 HOSTILE = "</script><script>alert(1)</script><!--$x^2$ ü\x00"
 
 
-def pass_of(number, done, *, sent=0, received=0, **fields):
-    told = {"energy": math.nan, "disagreeing": 10 // number, "proved": 1 - 0.1 / number, "seconds": 2.0 * number}
-    return Step(round=number, tasks=Tasks(tuple(done), sent, received), **(told | fields))
+def tasks_of(done, *, sent=0, received=0):
+    """Tasks of these places, names and times; the first of them has all the bytes."""
+    tasks = [BlockTask(*task) for task in done]
+    return Tasks(tuple(replace(task, sent=sent, received=received) if k == 0 else task for k, task in enumerate(tasks)))
+
+
+def pass_of(number, done=(), *, sent=0, received=0, **fields):
+    told = {"energy": None, "disagreeing": 10 // number, "proved": 1 - 0.1 / number, "seconds": 2.0 * number}
+    return BracketingStep(round=number, tasks=tasks_of(done, sent=sent, received=received), **(told | fields))
+
+
+def round_of(number, energy, residual):
+    unknown = dict.fromkeys(["mu", "relaxed_energy", "shares", "multipliers", "penalty"], math.nan)
+    return AdmmStep(number, energy, residual=residual, **unknown)
 
 
 def trace_of(workers, tasks, passes, name="host:17:dope_{}"):
@@ -47,7 +58,7 @@ def trace_of(workers, tasks, passes, name="host:17:dope_{}"):
 
 
 def run_of(trace, **summary):
-    return Run("a run", None, False, np.zeros(9, dtype=bool), trace=trace, summary=summary)
+    return PageContent("a run", None, False, np.zeros(9, dtype=bool), trace=trace, summary=summary)
 
 
 def words_of(text):
@@ -93,7 +104,7 @@ def results():
 
 def run_of_result(result):
     names = ("energy", "lower_bound", "gap", "exact", "rounding_error", "proved", "stopped")
-    return Run(
+    return PageContent(
         "blob",
         volume()[0],
         False,
@@ -112,7 +123,7 @@ def pages(results):
 @pytest.mark.parametrize("name", ["exact", "undecided"])
 def test_a_real_run_tells_who_worked_when(results, pages, name):
     result, text = results[name], pages[name]
-    assert result.stopped == name and math.isnan(result.trace[0].energy)
+    assert result.stopped == name and result.trace[0].energy is None
     caption = caption_of(text)
     assert "The time of 2 workers" in caption
     assert all(re.search(rf"{kind} [\d.]+ %", caption) for kind in ("reading", "solving", "writing", "waiting"))
@@ -129,7 +140,7 @@ def test_nothing_is_said_of_what_nobody_computed(results, pages, name):
     assert re.search(r"\bnan\b|\bNone\b", words_of(text), re.IGNORECASE) is None
     assert re.search(r"\bnan\b", text, re.IGNORECASE) is None
     told = facts(text)["trace"]
-    assert ["energy" in step for step in told] == [not math.isnan(step.energy) for step in results[name].trace]
+    assert ["energy" in step for step in told] == [step.energy is not None for step in results[name].trace]
     titles = re.findall(r'aria-label="([^"]*)"', text)
     assert titles[:4] == [
         f"{what} by {unit}" for what in ("open sites", "sites proved") for unit in ("pass", "seconds")
@@ -156,7 +167,7 @@ def test_undecided_runs_say_how_far_they_got(results, pages):
         ((), {}, "the run ended with some sites that could not be proved in the memory allowed."),
         ((), {"gap": 0.0}, "in the memory allowed."),
         ((), {"gap": 2.0}, "in the memory allowed: the gap says how far the labels can be from the minimum."),
-        ([Step(1, math.nan, disagreeing=1), Step(2, 3.0, disagreeing=1)], {}, "with 1 site that"),
+        ([pass_of(1, disagreeing=1), pass_of(2, energy=3.0, disagreeing=1)], {}, "with 1 site that"),
     ],
 )
 def test_words_for_undecided(trace, summary, words):
@@ -170,11 +181,9 @@ def test_passes_are_counted_without_the_finish():
 
 
 def test_what_a_run_in_passes_is():
-    one, last = Step(1, math.nan), Step(2, 3.0)
+    one, last = pass_of(1), pass_of(2, energy=3.0)
     assert in_passes([one]) and in_passes([one, last]) and in_passes([one, one])
-    assert (
-        not in_passes([]) and not in_passes([last]) and not in_passes([one, last, one]) and not in_passes([last, one])
-    )
+    assert not in_passes([]) and not in_passes([Step(1, None), Step(2, 3.0)]) and not in_passes([round_of(1, 5.0, 0.0)])
     assert ends_with_finish([one, last]) and not ends_with_finish([one, one])
     assert numbers([one, one]) == ["1", "1"] and numbers([one, last]) == ["1", "finish"]
 
@@ -185,10 +194,10 @@ def test_the_json_tells_tasks_in_short(results, pages):
         done = step.tasks.done
         assert told["tasks"] == {
             "tasks": len(done),
-            "workers": len({task[1] for task in done}),
-            "read_seconds": pytest.approx(sum(task[4] for task in done)),
-            "solve_seconds": pytest.approx(sum(task[5] for task in done)),
-            "write_seconds": pytest.approx(sum(task[6] for task in done)),
+            "workers": len({task.worker for task in done}),
+            "read_seconds": pytest.approx(sum(task.read for task in done)),
+            "solve_seconds": pytest.approx(sum(task.solve for task in done)),
+            "write_seconds": pytest.approx(sum(task.write for task in done)),
             "bytes_sent": step.tasks.bytes_sent,
             "bytes_received": step.tasks.bytes_received,
         }
@@ -198,7 +207,7 @@ def test_the_json_tells_tasks_in_short(results, pages):
 
 @pytest.mark.parametrize("value", [math.nan, np.float64("nan"), np.float32("nan")])
 def test_a_summary_without_numbers(value):
-    text = page(run_of([Step(1, math.nan), Step(2, math.nan)], energy=value, lower_bound=None, other=value))
+    text = page(run_of([Step(1, None), Step(2, None)], energy=value, lower_bound=None, other=value))
     assert facts(text)["summary"] == {"energy": None, "lower_bound": None, "other": None}
     assert re.search(r"\bnan\b", text, re.IGNORECASE) is None and "No bound is known" in text
     assert plain(value) == "nan"
@@ -226,13 +235,17 @@ def test_a_hundred_thousand_tasks_of_a_hundred_workers():
 
 
 def test_without_tasks_there_is_no_such_section():
-    for tasks in (
-        None,
-        Tasks((), 0, 0),
-        Tasks(((0, "file", 0.0, 0.0, 0.0, 0.0, 0.0),), 5, 5),
-        Tasks(((0, "quick", BEGUN, BEGUN, 0.0, 0.0, 0.0),), 5, 5),
+    for steps in (
+        [Step(1, None), Step(2, 5.0)],
+        *(
+            [pass_of(1, done, sent=5, received=5), pass_of(2, done, energy=5.0)]
+            for done in (
+                (),
+                [(0, "file", 0.0, 0.0, 0.0, 0.0, 0.0)],
+                [(0, "quick", BEGUN, BEGUN, 0.0, 0.0, 0.0)],
+            )
+        ),
     ):
-        steps = [Step(1, math.nan, tasks=tasks), Step(2, 5.0, tasks=tasks)]
         assert Timesheet.of(steps) is None
         assert "Who worked when" not in page(run_of(steps))
     assert Timesheet.of([]) is None
@@ -377,12 +390,14 @@ def test_plots_of_runs_in_passes(results, name):
 @pytest.mark.parametrize(
     "steps",
     [
-        [Step(1, math.nan)],
-        [Step(1, math.nan), Step(2, math.nan, proved=math.nan, lower_bound=math.nan, residual=math.inf)],
-        [Step(1, math.nan, lower_bound=-5.0), Step(2, math.nan, lower_bound=-4.0), Step(3, math.nan)],
-        [Step(1, 5.0), Step(2, math.nan), Step(3, 4.0, lower_bound=1.0), Step(4, math.nan, lower_bound=2.0)],
+        [Step(1, None)],
+        [pass_of(1)],
+        [pass_of(1), pass_of(2, proved=math.nan, lower_bound=math.nan)],
+        [Step(1, None), replace(round_of(2, math.nan, math.inf), proved=math.nan, lower_bound=math.nan)],
+        [Step(1, None, lower_bound=-5.0), Step(2, None, lower_bound=-4.0), Step(3, None)],
+        [Step(1, 5.0), Step(2, None), Step(3, 4.0, lower_bound=1.0), Step(4, None, lower_bound=2.0)],
         [Step(1, 5.0, lower_bound=-math.inf), Step(2, 4.0, lower_bound=-math.inf)],
-        [Step(k, 1.0 if k in (1, 99) else math.nan, residual=1.0 if k == 5 else None) for k in range(1, 100)],
+        [Step(k, 1.0 if k in (1, 99) else None) if k != 5 else round_of(k, 2.0, 1.0) for k in range(1, 100)],
     ],
 )
 def test_whatever_is_unknown_is_left_out(steps):
@@ -399,5 +414,5 @@ def test_whatever_is_unknown_is_left_out(steps):
 
 
 def test_a_gap_needs_an_energy():
-    steps = [Step(k, math.nan, lower_bound=-5.0, disagreeing=k) for k in (1, 2, 3)]
+    steps = [pass_of(k, lower_bound=-5.0, disagreeing=k, proved=None) for k in (1, 2, 3)]
     assert [panel.title for panel in panels_of(steps)] == ["energy", "energy", "open sites", "open sites"]

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from dope import starting
 from dope.cli import screen
 from dope.errors import DopeError
-from dope.protocols import Step
+from dope.steps import Step
 
 DEFECT = 1
 BAD_INPUT = 2

@@ -14,7 +14,8 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 
 from dope.cli.screen import printable, shortened
 from dope.memory import as_text, peak_bytes
-from dope.protocols import Crew, Executor, Recipe, Step
+from dope.protocols import Crew, Executor, Recipe
+from dope.steps import AdmmStep, Step
 
 _COLUMNS = "{:>8}  {:>16}  {:>16}  {:>9}  {:>12}  {:>10}  {:>8}  {:>8}  {:>8}"
 _LONGEST = 100
@@ -48,19 +49,19 @@ class Shown:
         if not self._begun:
             self._write(_COLUMNS.format(*_NAMES), "bold")
             self._begun = True
-        if step.sweep:
-            name, disagreeing, residual = f"sweep {step.sweep}", "-", "-"
-        else:
-            name, disagreeing = str(step.round), f"{step.disagreeing:,}"
-            residual = "-" if step.residual is None else f"{step.residual:.3g}"
-        bound = gap = "-"
-        if step.lower_bound is not None:
-            bound = f"{step.lower_bound:,.1f}"
+        name, disagreeing, residual = str(step.round), f"{step.disagreeing:,}", "-"
+        if isinstance(step, AdmmStep):
+            residual = f"{step.residual:.3g}"
+            if step.sweep:  # which repeats both of the last round
+                name, disagreeing, residual = f"sweep {step.sweep}", "-", "-"
+        bound = "-" if step.lower_bound is None else f"{step.lower_bound:,.1f}"
+        gap = "-"
+        if step.lower_bound is not None and step.energy is not None:
             gap = f"{100 * max(0.0, step.energy - step.lower_bound) / (abs(step.energy) or 1.0):.2g} %"
         proved = "-" if step.proved is None else _percent(step.proved)
         peak = peak_bytes()
         memory = "-" if peak is None else as_text(peak)
-        energy = f"{step.energy:,.1f}" if math.isfinite(step.energy) else "-"
+        energy = "-" if step.energy is None else f"{step.energy:,.1f}"
         figures = (energy, bound, gap, disagreeing, residual, proved, memory, f"{step.seconds:.1f}")
         self._write(_COLUMNS.format(name, *figures))
         self._spinner.update(self._task, description=f"{self._what}, round {step.round + 1}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 import shlex
 import sys
@@ -15,8 +14,10 @@ from dope import __version__
 from dope.io import write_text
 from dope.memory import peak_bytes
 from dope.result import Result
+from dope.steps import Step, plain
 
-_OF_A_STEP = ("round", "sweep", "energy", "lower_bound", "residual", "disagreeing", "proved", "groups", "seconds")
+# Names that files have of every method, also of one whose steps have no such number.
+_OF_EVERY_STEP = {"sweep": 0, "residual": None, "groups": None}
 
 
 def summary_of(result: Result, stopped: str, seconds: float) -> dict[str, Any]:
@@ -37,12 +38,12 @@ def summary_of(result: Result, stopped: str, seconds: float) -> dict[str, Any]:
 
 
 def trace_of(result: Result) -> list[dict[str, Any]]:
-    return [{name: _finite(getattr(step, name)) for name in _OF_A_STEP} for step in result.trace]
+    return [record_of(step) for step in result.trace]
 
 
-def _finite(value: object) -> object:
-    """What JSON can say: nothing of a number that nobody computed."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def record_of(step: Step, *, full: bool = False) -> dict[str, Any]:
+    """What files say of a step; `full` tells every task of its blocks."""
+    return {**_OF_EVERY_STEP, **plain(step, full=full)}
 
 
 def versions() -> dict[str, str]:

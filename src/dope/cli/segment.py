@@ -42,11 +42,11 @@ from dope.io.places import Place, check_apart
 from dope.lazy import LazyEnergy
 from dope.memory import as_text, available_bytes, budget_of, peak_bytes
 from dope.planning import Plan
-from dope.protocols import Step
-from dope.report import Run, overlay, page, slices
+from dope.report import PageContent, overlay, page, slices
 from dope.result import Result
 from dope.segmentation import segment as segmented
 from dope.segmentation.budget import require_box, require_strokes, segmentation_bytes
+from dope.steps import Step
 
 # Sites of a volume that pictures are drawn of, where it is read box by box.
 MOST_SEEN = 1 << 26
@@ -418,7 +418,7 @@ def _picture(seen: _Seen) -> Any:
     return overlay(seen.pixels, seen.labels, seen.seeds)
 
 
-def _page(outcome: _Outcome, seen: _Seen) -> Run:
+def _page(outcome: _Outcome, seen: _Seen) -> PageContent:
     result = outcome.result
     assert result.where is not None
     places = [block.where for block in result.partition.blocks if isinstance(block.where, tuple)]
@@ -430,7 +430,7 @@ def _page(outcome: _Outcome, seen: _Seen) -> Run:
         for place in places
     ]
     settings = outcome.settings
-    return Run(
+    return PageContent(
         title=Path(outcome.job.image).name,
         image=seen.pixels,
         channels=len(seen.pixels.shape) > seen.labels.ndim,

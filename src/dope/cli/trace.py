@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from dope.cli.record import record_of
 from dope.durable import writing
 from dope.io import write_text
-from dope.protocols import Step, Tasks
+from dope.steps import Step
 
-_COUNTED = ("tasks", "bytes_sent", "bytes_received", "cache_hits", "opened", "resubmitted")
+_SPENT = ("read", "solve", "write")
 
 
 class TraceFile:
@@ -84,36 +84,26 @@ def _write_all(stream: io.FileIO, content: bytes) -> None:
 
 def line_of(step: Step, lasted: float) -> dict[str, Any]:
     """What a line says; `lasted` are the seconds of the round alone."""
-    record: dict[str, Any] = {
-        "round": step.round,
-        "sweep": step.sweep,
-        "seconds": round(step.seconds, 4),
-        "energy": step.energy if math.isfinite(step.energy) else None,
-        "lower_bound": step.lower_bound,
-        "proved": step.proved,
-        "disagreeing": step.disagreeing,
-        "stopped": step.stopped,
-    }
-    return record if step.tasks is None else {**record, **_work(step.tasks, lasted)}
+    record = record_of(step, full=True)
+    tasks = record.pop("tasks", None)
+    return record if tasks is None else {**record, **_work(tasks, lasted)}
 
 
-def _work(tasks: Tasks, lasted: float) -> dict[str, Any]:
+def _work(tasks: dict[str, Any], lasted: float) -> dict[str, Any]:
+    """What blocks did, and for how long each worker read, solved, wrote and waited."""
     workers: dict[str, dict[str, float]] = {}
-    for _, worker, _, _, read, solve, write in tasks.done:
-        spent = workers.setdefault(worker, {"read": 0.0, "solve": 0.0, "write": 0.0})
-        for name, seconds in (("read", read), ("solve", solve), ("write", write)):
-            spent[name] += seconds
+    for task in tasks["done"]:
+        spent = workers.setdefault(task["worker"], dict.fromkeys(_SPENT, 0.0))
+        for name in _SPENT:
+            spent[name] += task[name] or 0.0
     for spent in workers.values():
         spent["wait"] = max(0.0, lasted - sum(spent.values()))
     record = {
-        "tasks": len(tasks.done),
-        "bytes_sent": tasks.bytes_sent,
-        "bytes_received": tasks.bytes_received,
+        "tasks": tasks["tasks"],
+        "bytes_sent": tasks["bytes_sent"],
+        "bytes_received": tasks["bytes_received"],
         "workers": {name: {k: round(v, 4) for k, v in spent.items()} for name, spent in workers.items()},
-        "timeline": [
-            {"block": k, "worker": worker, "begun": round(begun, 4), "ended": round(ended, 4)}
-            for k, worker, begun, ended, *_ in tasks.done
-        ],
+        "timeline": tasks["done"],
     }
-    counted = {name: getattr(tasks.statistics, name) for name in _COUNTED if hasattr(tasks.statistics, name)}
+    counted = tasks["statistics"]
     return {**record, **({"sent_by_executor": counted} if counted else {})}

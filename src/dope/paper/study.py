@@ -38,8 +38,9 @@ from dope.paper.cases import (
 )
 from dope.paper.ledger import Ledger, Record, Say, check_again, keep_labels, kept_labels, silent
 from dope.paper.serial import SerialPeer
-from dope.protocols import Executor, Step
+from dope.protocols import Executor
 from dope.solvers import MaxFlow
+from dope.steps import AdmmStep, Step
 
 EXACT, SERIAL, PAPER, OURS = METHODS = ("exact", "serial", "paper", "ours")
 KEY = ("case", "kernel", "method", "blocks", "size")
@@ -305,17 +306,21 @@ class _Rounds:
     def __call__(self, step: Step) -> bool:
         begun, worked = time.perf_counter(), time.process_time()
         seconds, cpu_seconds = self.own(step.seconds, worked - self._begun_cpu)
-        record: Record = {"round": step.round, "sweep": step.sweep}
+        admm = step if isinstance(step, AdmmStep) else None
+        record: Record = {"round": step.round, "sweep": 0 if admm is None else admm.sweep}
         record |= {"seconds": round(seconds, 4), "cpu_seconds": round(cpu_seconds, 3)}
-        record |= {"lagrangian": step.lagrangian, "relaxed_energy": step.relaxed_energy}
+        record |= {"lagrangian": admm and admm.lagrangian, "relaxed_energy": admm and admm.relaxed_energy}
         record |= {"disagreeing": step.disagreeing, "lower_bound": step.lower_bound}
         if step.labels is not None and self._exact is not None:
             # The first round is a row of the tables: its energy is computed anew, that of the others is the method's.
-            value = self._posed.judged(step.labels) if step.round == 1 else step.energy - self._of_strokes(step.labels)
+            if step.round == 1 or step.energy is None:
+                value = self._posed.judged(step.labels)
+            else:
+                value = step.energy - self._of_strokes(step.labels)
             record |= {"energy": value, "delta_percent": delta_percent(value, self._exact.energy)}
             record |= {"dice": dice(step.labels, self._exact.labels)}
-            if self._plane is not None and step.relaxed is not None:
-                self._keep_plane(step)
+            if self._plane is not None and admm is not None:
+                self._keep_plane(admm)
         self.records.append(record)
         self._looking += time.perf_counter() - begun
         self._looking_cpu += time.process_time() - worked
@@ -324,7 +329,7 @@ class _Rounds:
     def _of_strokes(self, labels: Labels) -> float:
         return float(self._strokes[labels].sum(dtype=np.float64))
 
-    def _keep_plane(self, step: Step) -> None:
+    def _keep_plane(self, step: AdmmStep) -> None:
         """The relaxed y in the plane where most of the object is; the last one replaces those in between."""
         assert step.labels is not None and step.relaxed is not None
         for number in [number for number in self.planes if number not in SHOWN_ROUNDS]:

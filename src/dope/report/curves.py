@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dope.errors import InputError, MissingExtraError
-from dope.protocols import Step
 from dope.report.canvas import Picture
-from dope.report.passes import in_passes, numbers
+from dope.report.passes import in_passes, numbers, residual, without_sweeps
 from dope.report.pictures import overlay, slices
+from dope.steps import AdmmStep, Step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,7 +120,7 @@ def panels_of(steps: Sequence[Step]) -> list[Panel]:
 
     Where nobody computed energies, open and proved sites by pass and by second.
     """
-    rounds = [step for step in steps if not step.sweep]
+    rounds = without_sweeps(steps)
     unit = _unit(steps)
     panels = [_energies(steps, unit), _energies(steps, "seconds"), _residual(rounds), _gaps(steps)]
     if unit == "pass":
@@ -172,7 +171,7 @@ def _row(figure: Figure, number: int) -> list[Axes]:
 
 def _three(steps: Sequence[Step]) -> list[Panel]:
     """Up to three that say most in little room."""
-    rounds = [step for step in steps if not step.sweep]
+    rounds = without_sweeps(steps)
     unit = _unit(steps)
     if unit == "pass":
         panels = [_energies(steps, unit), _open(steps, unit), _proved(steps, unit), _open(steps, "seconds")]
@@ -192,7 +191,7 @@ def _energies(steps: Sequence[Step], against: str) -> Panel | None:
 
 
 def _residual(steps: Sequence[Step]) -> Panel | None:
-    return _falling("largest residual of a block", "round", steps, [step.residual for step in steps])
+    return _falling("largest residual of a block", "round", steps, [residual(step) for step in steps])
 
 
 def _gaps(steps: Sequence[Step]) -> Panel | None:
@@ -221,7 +220,7 @@ def _proved(steps: Sequence[Step], against: str) -> Panel | None:
 
 
 def _gap(step: Step) -> float | None:
-    if step.lower_bound is None or math.isnan(step.energy):
+    if step.lower_bound is None or step.energy is None:
         return None
     return max(0.0, step.energy - step.lower_bound)
 
@@ -230,7 +229,7 @@ def _draw_energies(axes: Axes, steps: Sequence[Step], against: str) -> None:
     when = _when(axes, steps, against)
     energy = _known(step.energy for step in steps)
     bound = _known(step.lower_bound for step in steps)
-    relaxed = _known(step.relaxed_energy for step in steps)
+    relaxed = _known(step.relaxed_energy if isinstance(step, AdmmStep) else None for step in steps)
     _line(axes, when, relaxed, color=GREY, linewidth=1.2, linestyle=":", marker="", label="relaxed consensus")
     _line(axes, when, bound, color=GREEN, linewidth=1.6, label="lower bound")
     _line(axes, when, np.fmin.accumulate(energy), color=BLUE, linewidth=2.5, marker="", label="best so far")

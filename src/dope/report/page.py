@@ -11,12 +11,11 @@ from functools import partial
 import numpy as np
 
 from dope.errors import MissingExtraError
-from dope.protocols import Step
 from dope.report.canvas import Color, Picture, picture, resized
-from dope.report.passes import in_passes, numbers
+from dope.report.content import PageContent, known, plain, thinned
+from dope.report.passes import in_passes, numbers, residual
 from dope.report.pictures import GREEN, OUTLINE, RED, drawn_blocks, drawn_input, drawn_object
 from dope.report.png import data_uri, encoded
-from dope.report.run import Run, known, plain, thinned
 from dope.report.scene import Scene, through_object
 from dope.report.style import CSS
 from dope.report.surface import surface
@@ -25,6 +24,7 @@ from dope.report.timeline import COLORS as KIND_COLORS
 from dope.report.timeline import unit_of
 from dope.report.timesheet import KINDS, Timesheet
 from dope.report.words import bars_in_words, bytes_in_words, ending, escaped, figures, number, percent, verdict
+from dope.steps import Step
 
 _LONGEST_IMAGE, _LONGEST_SLICES, _LONGEST_SURFACE = 1280, 1600, 760
 _ZOOM = 16
@@ -34,7 +34,7 @@ _MOST_CURVE_STEPS, _MOST_ROWS = 2000, 200
 _IN_TILES = ("energy", "lower_bound", "gap", "proved", "seconds", "peak_bytes")
 
 
-def page(run: Run) -> str:
+def page(run: PageContent) -> str:
     """The run as an HTML page in one piece, which opens without a network and prints.
 
     Where matplotlib is missing a sentence stands in place of the curves. All that the page says is also in its element
@@ -43,7 +43,7 @@ def page(run: Run) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> text = page(Run("two squares", None, False, np.kron(np.eye(2), np.ones((8, 8))) > 0))
+    >>> text = page(PageContent("two squares", None, False, np.kron(np.eye(2), np.ones((8, 8))) > 0))
     >>> text.startswith("<!DOCTYPE html>")
     True
     """
@@ -77,7 +77,7 @@ def _json(value: object) -> str:
     return text
 
 
-def _head(run: Run) -> str:
+def _head(run: PageContent) -> str:
     words = verdict(run)
     tiles = "".join(
         f'<li><span class="name">{escaped(figure.name)}</span>'
@@ -103,7 +103,7 @@ class _Shown:
     wide: bool = False
 
 
-def _pictures(run: Run) -> str:
+def _pictures(run: PageContent) -> str:
     shown = _drawn(run)
     if not shown:
         return ""
@@ -120,7 +120,7 @@ def _figures(shown: list[_Shown]) -> Iterable[str]:
         )
 
 
-def _drawn(run: Run) -> list[_Shown]:
+def _drawn(run: PageContent) -> list[_Shown]:
     if run.labels.ndim not in (2, 3) or not run.labels.size:
         return []
     at = through_object(run.labels, run.seeds) if run.labels.ndim == 3 else None
@@ -129,7 +129,7 @@ def _drawn(run: Run) -> list[_Shown]:
     return [*_shown_input(run, scene, at), _shown_object(run, scene), *_shown_surface(run), *_shown_blocks(run, scene)]
 
 
-def _shown_input(run: Run, scene: Scene, at: Sequence[int] | None) -> Iterable[_Shown]:
+def _shown_input(run: PageContent, scene: Scene, at: Sequence[int] | None) -> Iterable[_Shown]:
     if run.image is not None:
         strokes = "" if run.seeds is None else " and strokes:" + _key(GREEN, "object") + _key(RED, "background")
         planes = "" if at is None else " Planes " + ", ".join(f"{k} of axis {axis}" for axis, k in enumerate(at)) + "."
@@ -137,7 +137,7 @@ def _shown_input(run: Run, scene: Scene, at: Sequence[int] | None) -> Iterable[_
         yield _Shown(pixels, f"Input{strokes}.{planes}", "the input", wide=at is not None)
 
 
-def _shown_object(run: Run, scene: Scene) -> _Shown:
+def _shown_object(run: PageContent, scene: Scene) -> _Shown:
     # Strokes hide what they cover; they are in the picture of the input, where there is one.
     seeds = run.seeds if run.image is None else None
     pixels = drawn_object(scene, run.image, run.labels, seeds=seeds, mask=run.mask)
@@ -145,20 +145,20 @@ def _shown_object(run: Run, scene: Scene) -> _Shown:
     return _Shown(pixels, caption, "the object, outlined", wide=run.labels.ndim == 3)
 
 
-def _shown_surface(run: Run) -> Iterable[_Shown]:
+def _shown_surface(run: PageContent) -> Iterable[_Shown]:
     if run.labels.ndim == 3 and run.labels.any():
         pixels = surface(run.labels, spacing=run.spacing, longest=_LONGEST_SURFACE, up=run.up)
         yield _Shown(pixels, f"Surface of the object, axis {run.up} up.", "the object's surface")
 
 
-def _shown_blocks(run: Run, scene: Scene) -> Iterable[_Shown]:
+def _shown_blocks(run: PageContent, scene: Scene) -> Iterable[_Shown]:
     if len(run.blocks) > 1:
         pixels = drawn_blocks(scene, run.blocks, image=run.image, labels=run.labels)
         caption = f"The {len(run.blocks):,} blocks; bright where blocks overlap."
         yield _Shown(pixels, caption, "how the sites are cut into blocks")
 
 
-def _zoom(run: Run) -> int:
+def _zoom(run: PageContent) -> int:
     """A small picture grows until it fills half a page's width, not more; three planes the whole."""
     room = _LONGEST_IMAGE // 2 if run.labels.ndim == 2 else _LONGEST_SLICES // 3
     longest: int = max(run.labels.shape)
@@ -183,7 +183,7 @@ def _within(pixels: Picture, most: int) -> bytes:
     return png
 
 
-def _convergence(run: Run) -> str:
+def _convergence(run: PageContent) -> str:
     if not run.trace:
         return ""
     if len(run.trace) == 1:
@@ -194,7 +194,7 @@ def _convergence(run: Run) -> str:
     return f"<section><h2>Convergence</h2>{body}</section>\n"
 
 
-def _curves(run: Run) -> str:
+def _curves(run: PageContent) -> str:
     try:
         drawn = inline_curves(thinned(run.trace, _MOST_CURVE_STEPS))
     except MissingExtraError as error:
@@ -214,7 +214,7 @@ def _rounds(trace: Sequence[Step]) -> str:
         "seconds": [few_digits(step.seconds) for step in steps],
         "energy": [_cell(step.energy, digits) for step in steps],
         "lower bound": [_cell(step.lower_bound, digits) for step in steps],
-        "residual": [_cell(step.residual, few_digits) for step in steps],
+        "residual": [_cell(residual(step), few_digits) for step in steps],
         "open sites" if passes else "disagreeing": [f"{step.disagreeing:,}" for step in steps],
         "sites proved": [_cell(step.proved, percent) for step in steps],
     }
@@ -234,7 +234,7 @@ def _cell(value: float | None, words: Callable[[float], str]) -> str:
     return "" if value is None or math.isnan(value) else words(value)
 
 
-def _work(run: Run) -> str:
+def _work(run: PageContent) -> str:
     """Who worked when, where the steps tell."""
     sheet = Timesheet.of(run.trace)
     if sheet is None:
@@ -263,7 +263,7 @@ def _shares(sheet: Timesheet) -> str:
     return f"The time of {whose}: {', '.join(parts)}."
 
 
-def _again(run: Run) -> str:
+def _again(run: PageContent) -> str:
     """All it takes to repeat the run."""
     command = ""
     if run.command is not None:

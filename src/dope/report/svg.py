@@ -7,10 +7,10 @@ import io
 import re
 from collections.abc import Sequence
 
-from dope.protocols import Step
 from dope.report.curves import BLUE, GREEN, GREY, GRID, INK, ORANGE, Panel, draw, new_figure, panels_of
 from dope.report.timeline import inches, timeline
 from dope.report.timesheet import Timesheet
+from dope.steps import Step
 
 # Colours of the drawing, and the names under which a page sets its own.
 COLORS = {

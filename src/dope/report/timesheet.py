@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dope.protocols import Step, Tasks
 from dope.report.passes import FINISH, in_passes, numbers
+from dope.steps import BracketingStep, Step, Tasks
 
 Reals = NDArray[np.float64]
 
@@ -50,8 +50,11 @@ class Timesheet:
     @classmethod
     def of(cls, trace: Sequence[Step]) -> Timesheet | None:
         """What the steps tell; None where they tell no time."""
-        named = zip(_names(trace), (step.tasks for step in trace), strict=True)
-        told = [(name, tasks, _table(tasks)) for name, tasks in named if tasks is not None]
+        told = [
+            (name, step.tasks, _table(step.tasks))
+            for name, step in zip(_names(trace), trace, strict=True)
+            if isinstance(step, BracketingStep)
+        ]
         tables = [table for _, _, table in told]
         if not any(len(table.clock) for table in tables):
             return None
@@ -89,21 +92,6 @@ class Timesheet:
         return {**dict(zip(KINDS, map(float, spent), strict=True)), "waiting": max(0.0, 1.0 - float(spent.sum()))}
 
 
-def in_short(tasks: Tasks) -> dict[str, object]:
-    """What tasks add up to, for those who need not know each of them."""
-    table = _table(tasks)
-    read, solve, write = (float(seconds) for seconds in table.spent.sum(axis=0))
-    return {
-        "tasks": len(tasks.done),
-        "workers": len({task[1] for task in tasks.done}),
-        "read_seconds": read,
-        "solve_seconds": solve,
-        "write_seconds": write,
-        "bytes_sent": int(tasks.bytes_sent),
-        "bytes_received": int(tasks.bytes_received),
-    }
-
-
 @dataclass(frozen=True, eq=False)
 class _Table:
     """Tasks in columns: who, (begun, ended) and (read, solve, write)."""
@@ -115,12 +103,14 @@ class _Table:
 
 def _table(tasks: Tasks) -> _Table:
     """The tasks that were timed. A clock at 0 was never looked at; one that was set back meanwhile tells no time."""
-    told = np.array([task[2:7] for task in tasks.done], dtype=np.float64).reshape(-1, 5)
+    told = np.array(
+        [(task.begun, task.ended, task.read, task.solve, task.write) for task in tasks.done], dtype=np.float64
+    ).reshape(-1, 5)
     timed = np.isfinite(told[:, :2]).all(axis=1) & (told[:, 0] > 0)
     clock = told[timed, :2]
     clock[:, 1] = np.maximum(clock[:, 1], clock[:, 0])
     spent = np.maximum(np.nan_to_num(told[timed, 2:], posinf=0.0), 0.0)
-    return _Table([task[1] for task, one in zip(tasks.done, timed, strict=True) if one], clock, spent)
+    return _Table([task.worker for task, one in zip(tasks.done, timed, strict=True) if one], clock, spent)
 
 
 def _parts(seconds: Reals, spent: Reals) -> Reals:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dope.errors import InputError
-from dope.protocols import Step
+from dope.report.content import PageContent
 from dope.report.passes import ends_with_finish, in_passes
-from dope.report.run import Run
 from dope.report.timeline import column_seconds, in_columns, workers_in_a_row
 from dope.report.timesheet import Pass, Timesheet
+from dope.steps import Step
 
 _NEGLIGIBLE = 1e-6  # of the energy: rounding that nobody would see
 _MOST_PASSES = 10  # that are told one by one
@@ -29,7 +29,7 @@ class Figure:
     more: str = ""
 
 
-def verdict(run: Run) -> str:
+def verdict(run: PageContent) -> str:
     """What is known about the labels, in one sentence."""
     energy, bound, gap = (_number(run, name) for name in ("energy", "lower_bound", "gap"))
     if gap is None and energy is not None and bound is not None:
@@ -47,7 +47,7 @@ def verdict(run: Run) -> str:
     return f"At most {number(gap, 3) if share is None else percent(share)} above the minimum"
 
 
-def ending(run: Run) -> str:
+def ending(run: PageContent) -> str:
     """How it went, in a few words."""
     words = {
         "exact": "ended with the minimum",
@@ -65,7 +65,7 @@ def ending(run: Run) -> str:
     return ", ".join(parts) + "."
 
 
-def _undecided(run: Run) -> str:
+def _undecided(run: PageContent) -> str:
     left = run.trace[-1].disagreeing if in_passes(run.trace) else 0
     sites = f"{left:,} site{'' if left == 1 else 's'}" if left else "some sites"
     words = f"ended with {sites} that could not be proved in the memory allowed"
@@ -73,7 +73,7 @@ def _undecided(run: Run) -> str:
     return words if not gap else f"{words}: the gap says how far the labels can be from the minimum"
 
 
-def figures(run: Run) -> list[Figure]:
+def figures(run: PageContent) -> list[Figure]:
     """The key figures that are known."""
     energy, bound, gap = (_number(run, name) for name in ("energy", "lower_bound", "gap"))
     proved, seconds, peak = (_number(run, name) for name in ("proved", "seconds", "peak_bytes"))
@@ -92,7 +92,7 @@ def figures(run: Run) -> list[Figure]:
     return [figure for figure in known if figure is not None]
 
 
-def _left_open(run: Run) -> str:
+def _left_open(run: PageContent) -> str:
     left = run.trace[-1].disagreeing if in_passes(run.trace) else 0
     return f"{left:,} open" if left else ""
 
@@ -181,7 +181,7 @@ def in_bytes(value: float) -> str:
     return f"{value:.0f} B"
 
 
-def _number(run: Run, name: str) -> float | None:
+def _number(run: PageContent, name: str) -> float | None:
     """A number of the summary; None where it is missing, or as good as that: NaN, or a bound of minus infinity."""
     value = run.summary.get(name)
     if value is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,18 +12,17 @@ from numpy.typing import NDArray
 
 from dope.arrays import Box, Labels
 from dope.errors import InputError
-from dope.protocols import Step, Tasks
 from dope.report.scene import checked_spacing
-from dope.report.timesheet import in_short
+from dope.steps import Step
+from dope.steps import plain as plain_step
 
 _LONGEST_TEXT = 2000  # characters of a setting that is some object
 _MOST_NUMBERS = 64  # of an array that is written out
 _MOST_STEPS = 1000  # of a trace that is written out
-_NOT_WRITTEN = ("labels", "certificate", "kept")
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class PageContent:
     """Everything that a page tells of a run.
 
     Attributes
@@ -89,7 +87,7 @@ class Run:
             "command": self.command,
             "blocks": [[[along.start, along.stop] for along in where] for where in self.blocks],
             "trace_every": every,
-            "trace": [_plain_step(step) for step in thinned(self.trace, _MOST_STEPS)],
+            "trace": [_known_of(step) for step in thinned(self.trace, _MOST_STEPS)],
         }
 
 
@@ -127,15 +125,8 @@ def known(values: Mapping[str, object]) -> dict[str, object]:
     return {name: None if _is_nan(value) else value for name, value in values.items()}
 
 
-def _plain_step(step: Step) -> dict[str, object]:
-    """What is known of a step."""
-    names = [entry.name for entry in dataclasses.fields(step) if entry.name not in _NOT_WRITTEN]
-    values = known({name: getattr(step, name) for name in names})
-    return {
-        name: in_short(value) if isinstance(value, Tasks) else plain(value)
-        for name, value in values.items()
-        if value is not None
-    }
+def _known_of(step: Step) -> dict[str, object]:
+    return {name: value for name, value in plain_step(step).items() if value is not None}
 
 
 def _is_nan(value: object) -> bool:
