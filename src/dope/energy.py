@@ -362,7 +362,10 @@ class Energy:
         """What the sites of a box pay, and the pairs that begin there."""
         assert isinstance(self.pairs, GridPairs)
         region = self.pairs.around(box)
-        part, mine = self.at(region), tuple(slice(s.start - r.start, s.stop - r.start) for s, r in zip(box, region, strict=True))
+        part, mine = (
+            self.at(region),
+            tuple(slice(s.start - r.start, s.stop - r.start) for s, r in zip(box, region, strict=True)),
+        )
         assert isinstance(part.pairs, GridPairs)
         return exact_sum(part.unary[mine], y[box]) + part.pairs.exact_roughness(y[region], mine)
 
@@ -413,7 +416,9 @@ class Energy:
             features = self.features_at(self.whole, inside)
             beta = mean_contrast_beta(features, pairs.offsets, inside) if beta is None else beta
         fields = pairs.fields and tuple(field[self.whole] for field in pairs.fields)
-        return replace(self, unary=prices, pairs=replace(pairs, inside=inside, features=features, fields=fields, beta=beta))
+        return replace(
+            self, unary=prices, pairs=replace(pairs, inside=inside, features=features, fields=fields, beta=beta)
+        )
 
     def confined_to(self, box: Box) -> Energy:
         """The same energy, for someone who will only ask for boxes in this one: what of it is in memory is cut out."""
@@ -602,7 +607,9 @@ def _stored_grid(
         pixels = _stored("features", features)
         if pixels.channels is None:
             pixels = replace(pixels, channels=_channel_axis(pixels.shape, shape, channel_axis))
-        plain = GridPairs(shape, offsets, strength / distances, np.zeros((0, 2)), beta=_checked_beta(beta), inside=inside)
+        plain = GridPairs(
+            shape, offsets, strength / distances, np.zeros((0, 2)), beta=_checked_beta(beta), inside=inside
+        )
         pairs = _contrasted(plain, StoredPixels(pixels))
     return Energy(cast("Reals", prices), pairs)
 

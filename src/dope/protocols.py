@@ -262,6 +262,10 @@ class Problem:
     executor: Executor
     start: Start | None = None
     target: Any = None
+    memory: int | None = None
+    checkpoint: str | None = None
+    resume: bool = False
+    live: LiveLabels = field(default_factory=LiveLabels)
 
 
 class Leave(Exception):  # noqa: N818 (no error: somebody asked for it)

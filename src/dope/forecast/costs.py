@@ -241,5 +241,3 @@ def _coordinator_seconds(labels: npt.NDArray[np.bool_], cell: int) -> tuple[floa
     begun = time.perf_counter()
     packed(found)
     return fetch, (time.perf_counter() - begun) / found.size, store
-
-

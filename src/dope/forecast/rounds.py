@@ -65,6 +65,7 @@ def forecast_rounds(plan: Plan, costs: Costs, *, storage: float = math.inf) -> l
     forecasts = [_forecast(plan, costs, one, seams) for one in kept]
     return [replace(one, seconds=_seconds(plan, one, costs, storage)) for one in forecasts]
 
+
 def _forecast(plan: Plan, costs: Costs, one: Round, seams: float) -> Forecast:
     at_work, sites, received = one.blocks, one.sites, one.received
     if min(at_work, sites) < 1.0 and costs.seams:
@@ -102,6 +103,7 @@ def _forecast(plan: Plan, costs: Costs, one: Round, seams: float) -> Forecast:
         storing=storing,
     )
 
+
 def _fetched(plan: Plan, costs: Costs, tasks: int, in_blocks: float, extent: float) -> float:
     """Seconds to look up the codes of boxes and their neighbours, in whole cells, of which blocks have two by axis.
 
@@ -116,10 +118,9 @@ def _fetched(plan: Plan, costs: Costs, tasks: int, in_blocks: float, extent: flo
         lengths[-1] = min(1.0, lengths[-1])
     return tasks * cells * costs.cell + costs.fetch * math.prod(lengths) * in_blocks
 
+
 def _seconds(plan: Plan, one: Forecast, costs: Costs, storage: float) -> float:
     waves = math.ceil(one.tasks / plan.executor.workers)
     handed_out = min(one.tasks, TASKS_PER_THREAD * plan.executor.workers) * costs.task
     stored = (one.read_bytes + one.written_bytes) / storage
     return one.packing + max(waves * one.work / one.tasks, handed_out + one.storing, stored)
-
-

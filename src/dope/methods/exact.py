@@ -178,7 +178,7 @@ class _Block:
     def __call__(self, task: _Task | None) -> Any:
         if task is None:
             return None
-        with self._shared.live.at_work(self._flow.group(self._k)):
+        with self._shared.live.at_work(self._k):
             return task(self)
 
     def fill(self) -> None:
@@ -302,6 +302,7 @@ class _Run:
             self._ask(crew, _Block.wall_in, everyone)
             self._impose()
         self._ask(crew, _Block.price, everyone)
+        self.shared.live.open()
         return sorted({flow.group(k) for k in everyone})
 
     def _impose(self) -> None:
@@ -430,7 +431,9 @@ class _Run:
             rounding_error=fixed.error,
         )
 
-    def step(self, crew: Crew, number: int, decided: BinaryLabels | None, stopped: str | None, seconds: float) -> ExactStep:
+    def step(
+        self, crew: Crew, number: int, decided: BinaryLabels | None, stopped: str | None, seconds: float
+    ) -> ExactStep:
         """What is known now; with labels, and what proves the bound, where this is the end."""
         shared, scale = self.shared, Fraction(self.shared.fixed.scale)
         if stopped is not None:

@@ -29,10 +29,19 @@ class LiveBlocks:
         self._moving = False
         self._solved: set[int] = set()
         self._reader = Lock()
+        self._opened = False
+
+    def open(self) -> None:
+        """From now on there are groups; before, the graph is only being filled, and nobody reads it."""
+        self._opened = True
 
     @contextmanager
-    def at_work(self, g: int) -> Iterator[None]:
-        """A worker has the group; should it fail, its labels are nobody's."""
+    def at_work(self, k: int) -> Iterator[None]:
+        """A worker has the group of a block; should it fail, its labels are nobody's."""
+        if not self._opened:
+            yield
+            return
+        g = self._flow.group(k)
         with self._free:
             self._free.wait_for(lambda: g not in self._busy)
             self._busy.add(g)

@@ -26,7 +26,9 @@ from dope.protocols import BlockSolver, FlowMinimizer, Minimizer, Problem, check
 GRAPH_GROWTH = 0.5
 
 
-def sweep(problem: Problem, labels: BinaryLabels, number: int, live: BinaryLabels | None = None) -> Iterator[BinaryLabels]:
+def sweep(
+    problem: Problem, labels: BinaryLabels, number: int, live: BinaryLabels | None = None
+) -> Iterator[BinaryLabels]:
     """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns.
 
     `live`, if there is one, follows them as they change.

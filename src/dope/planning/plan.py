@@ -98,7 +98,9 @@ class Plan:
     def on(self, energy: Energy, *, start: Result | None = None) -> Plan:
         """The same for another energy on the same sites."""
         if energy.shape != self.energy.shape:
-            raise InputError(f"the plan is for shape {self.energy.shape}; expected an energy of that, not {energy.shape}.")
+            raise InputError(
+                f"the plan is for shape {self.energy.shape}; expected an energy of that, not {energy.shape}."
+            )
         return replace(self, energy=energy, start=_start(energy, start))
 
     @cached_property
@@ -154,7 +156,9 @@ class Plan:
     def bytes(self) -> int:
         """What this process will hold at most, about."""
         if not self.in_boxes:
-            return whole_bytes(self.energy.pairs, pixel_bytes=_pixel_bytes(self.energy), bits=self.bits, layout=self._seams)
+            return whole_bytes(
+                self.energy.pairs, pixel_bytes=_pixel_bytes(self.energy), bits=self.bits, layout=self._seams
+            )
         held = self.energy.site_bytes * self.sites if self.energy.in_memory else 0
         workers = 1 if getattr(self.executor, "elsewhere", False) else min(self.executor.workers, self.blocks)
         return BOX_PROCESS_BYTES + held + workers * self.block_bytes
@@ -236,7 +240,9 @@ class Plan:
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
 
     def _repr_html_(self) -> str:
-        cells = (f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in self.rows().items())
+        cells = (
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in self.rows().items()
+        )
         return f"<table>{''.join(cells)}</table>"
 
     # What it does.
@@ -493,7 +499,11 @@ class _Asked:
         if available is None:
             return None
         here = needed - PROCESS_BYTES - (energy.site_bytes * energy.pairs.sites if energy.in_memory else 0)
-        return f"in one piece it takes {as_text(needed)}, and {as_text(available)} are available" if here > available else None
+        return (
+            f"in one piece it takes {as_text(needed)}, and {as_text(available)} are available"
+            if here > available
+            else None
+        )
 
     def _layout(self, method: Method) -> tuple[int, ...]:
         blocks, pairs = self.blocks, self.energy.pairs
@@ -565,7 +575,9 @@ class _Asked:
         if not isinstance(found.solver, FlowSolver):
             return Decision("integers", "none", "the solver counts in floats")
         if bits is None:
-            return Decision("integers", "16, 32 or 64 bits", "the narrowest that holds the costs, 32 where they are rounded")
+            return Decision(
+                "integers", "16, 32 or 64 bits", "the narrowest that holds the costs, 32 where they are rounded"
+            )
         why = "as asked" if self.solver is not None else "a small problem can afford that rounding does not show"
         return Decision("integers", f"{bits} bits", why)
 
@@ -590,7 +602,11 @@ def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
 def _check_arguments(energy: object, method: object, solver: object, executor: object) -> None:
     if not isinstance(energy, Energy):
         raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
-    for name, plug_in, ability in (("method", method, "steps"), ("solver", solver, "prepare"), ("executor", executor, "gather")):
+    for name, plug_in, ability in (
+        ("method", method, "steps"),
+        ("solver", solver, "prepare"),
+        ("executor", executor, "gather"),
+    ):
         check_plug_in(name, plug_in, ability)
 
 
@@ -612,7 +628,11 @@ def _check_partition(energy: Energy, blocks: Partition, overlap: float | int | N
 def _why_so_many(number: int, method: Method) -> str:
     if number == 1:
         return "so small that cutting it up does not pay"
-    return "work for threads, with few pairs across seams" if getattr(method, "shares_a_flow", False) else "of a size that a solver takes well"
+    return (
+        "work for threads, with few pairs across seams"
+        if getattr(method, "shares_a_flow", False)
+        else "of a size that a solver takes well"
+    )
 
 
 def _start(energy: Energy, previous: Result | None) -> Start | None:
@@ -654,4 +674,10 @@ def _lower_bound(energy: Fraction, bound: float | None, rounding_error: float | 
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds / 60:.3g} min" if seconds < 6000 else f"{seconds / 3600:.3g} h"
+    return (
+        f"{seconds:.2g} s"
+        if seconds < 100
+        else f"{seconds / 60:.3g} min"
+        if seconds < 6000
+        else f"{seconds / 3600:.3g} h"
+    )

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from dope.models import Model
@@ -106,6 +105,7 @@ def segment(
 
     Examples
     --------
+    >>> import numpy as np
     >>> image = np.zeros((20, 20, 3), dtype=np.uint8)
     >>> image[5:15, 5:15] = (200, 40, 40)
     >>> scribbles = np.zeros((20, 20), dtype=np.uint8)

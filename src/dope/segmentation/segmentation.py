@@ -207,7 +207,10 @@ class Segmentation:
             return
         sites = " x ".join(map(str, shape))
         require_bytes(
-            f"strokes or a mask on {sites} sites", STROKE_BYTES * math.prod(shape), budget_of(self.memory), advice=_ADVICE
+            f"strokes or a mask on {sites} sites",
+            STROKE_BYTES * math.prod(shape),
+            budget_of(self.memory),
+            advice=_ADVICE,
         )
 
     def _check_boxes(self) -> None:
@@ -231,7 +234,9 @@ class Segmentation:
         energy, result = self._minimized(posed, subject, learnt, conductor, start)
         result = _relabelled(result, energy, subject.connect(result.labels))
         labels = _in_place(result.labels, self.image, posed.frame)
-        result = replace(result, _labels=labels, problem=energy, where=posed.frame.where, _learnt=subject.remember(learnt))
+        result = replace(
+            result, _labels=labels, problem=energy, where=posed.frame.where, _learnt=subject.remember(learnt)
+        )
         return result if posed.out is None else _written(result, posed.out)
 
     def _minimized(
