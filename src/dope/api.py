@@ -9,7 +9,7 @@ from typing import Any
 from dope.energy import Energy
 from dope.partition import Partition
 from dope.planning import plan
-from dope.planning.plan import check_plug_in
+from dope.planning.decide import check_plug_in
 from dope.protocols import BlockSolver, Executor, Method
 from dope.result import Result
 from dope.run import Run

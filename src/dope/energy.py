@@ -90,15 +90,15 @@ class Energy:
     @classmethod
     def grid(
         cls,
-        unary: npt.ArrayLike,
+        unary: Any,
         *,
         lam: float = 1.0,
         kernel: Kernel = 3,
-        features: npt.ArrayLike | None = None,
+        features: Any = None,
         beta: float | None = None,
         spacing: Sequence[float] | None = None,
         weights: Any = None,
-        mask: npt.ArrayLike | None = None,
+        mask: Any = None,
         channel_axis: int | None = None,
     ) -> Energy:
         """The energy of an image or volume of any dimension.
@@ -313,7 +313,8 @@ class Energy:
     @property
     def in_memory(self) -> bool:
         """Whether all arrays are in memory; if not, they are read as they are indexed."""
-        return isinstance(self.unary, np.ndarray) and (not isinstance(self.pairs, GridPairs) or self.pairs.in_memory)
+        unary: Any = self.unary
+        return isinstance(unary, np.ndarray) and (not isinstance(self.pairs, GridPairs) or self.pairs.in_memory)
 
     @property
     def site_bytes(self) -> int:

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Sites
+from dope.arrays import BinaryLabels, Sites
 
 
 class Flow(Protocol):
@@ -29,7 +29,7 @@ class Flow(Protocol):
         """Minimize again where only the unary of these sites (flat positions) has changed, to these values."""
         ...
 
-    def labels(self, largest: bool = False) -> Labels:
+    def labels(self, largest: bool = False) -> BinaryLabels:
         """The minimizer with the fewest True, or with the most."""
         ...
 
@@ -112,11 +112,11 @@ class BlockFlow(Protocol):
         """The minimum of a block."""
         ...
 
-    def labels(self, k: int, /, of_all: bool = False) -> Labels:
+    def labels(self, k: int, /, of_all: bool = False) -> BinaryLabels:
         """A block's part of its group's smallest minimizer or, once certified, of everyone's."""
         ...
 
-    def bracket(self, g: int, /, outside: bool) -> Labels:
+    def bracket(self, g: int, /, outside: bool) -> BinaryLabels:
         """The smallest minimizer of a group with label 0 outside, or the largest with label 1, block after block."""
         ...
 

@@ -130,7 +130,7 @@ class Costs:
         rounds = tuple(_rounds(result, pairs_of(energy).sites))
         first = [task for task in _tasks(result)[0] if task.kind == "prove"]
         paces = np.sort([task.seconds / task.region for task in first])
-        fetch, pack, store, cell = _coordinator_costs(result.labels)
+        fetch, pack, store, cell = _coordinator_costs(np.asarray(result.labels, dtype=np.bool_))
         return cls(
             dimensions=len(energy.shape),
             neighbors=energy.pairs.degree,

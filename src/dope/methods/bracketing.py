@@ -140,7 +140,7 @@ class Bracketing:
 
 def manifest_of(energy: Energy, partition: Partition, fixed: FixedPoint) -> dict[str, Any]:
     """What replies follow from."""
-    facts, pairs = energy.facts, energy.pairs
+    facts, pairs = energy.facts, grid_of(energy)
     assert facts is not None
     return {
         "shape": list(energy.shape),
@@ -225,7 +225,8 @@ class _Run:
 
     def _labels(self, box: Box) -> BinaryLabels:
         """What is known of them; 0 where nothing is."""
-        return (self.known.read(box) & LABEL) != 0
+        found: BinaryLabels = (self.known.read(box) & LABEL) != 0
+        return found
 
     def prove(self, number: int) -> None:
         """Pass `number`, from what was known before it; replies that are in files already are taken from there."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dope.arrays import Labels
+from dope.arrays import BinaryLabels
 from dope.methods.exact import Exact
 from dope.partition import Block, Partition
 from dope.protocols import FlowSolver, Problem
@@ -18,8 +18,8 @@ class RoofBound:
     """No labels have less energy than `lower_bound`; at the `decided` sites these labels are best, all at once."""
 
     lower_bound: float
-    decided: Labels
-    labels: Labels
+    decided: BinaryLabels
+    labels: BinaryLabels
 
 
 def find_roof_bound(problem: Problem, flow_solver: FlowSolver, *, rounds: int) -> RoofBound:

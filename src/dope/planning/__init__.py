@@ -1,5 +1,6 @@
 """Plan: every decision about a run, once, with its reason."""
 
-from dope.planning.plan import Decision, Plan, plan
+from dope.planning.decide import plan
+from dope.planning.plans import Decision, Plan
 
 __all__ = ["Decision", "Plan", "plan"]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Mask, digest
+from dope.arrays import Box, Labels, Mask, digest
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.facts import measure_facts
@@ -27,13 +27,13 @@ from dope.models.smoothing import SMOOTHING
 from dope.pairs import GridPairs, Kernel
 from dope.partition import Partition
 from dope.planning import Plan, plan
-from dope.planning.plan import checked_target
+from dope.planning.plans import checked_target
 from dope.protocols import BlockSolver, Executor, Method
 from dope.result import Result
 from dope.run import Conductor, Run
 from dope.scribbles import FOREGROUND, UNLABELED, Seeds
 from dope.segmentation.evidence import Evidence
-from dope.segmentation.frame import Box, Frame, Pixels, box_of, region_of
+from dope.segmentation.frame import Frame, Pixels, box_of, region_of
 from dope.segmentation.readings import SeededUnary, SoftUnary
 from dope.segmentation.subject import Subject
 from dope.steps import Step
@@ -321,7 +321,7 @@ class _Posed:
 
     def in_frame(self, start: Result | None) -> Result | None:
         """An earlier result of the image, as one of the frame; None where it is of another one."""
-        if start is None or not isinstance(start, Result) or start.shape == self.frame.sides:
+        if start is None or start.shape == self.frame.sides:
             return start
         if start.shape != self.frame.shape or start.where != self.frame.where:
             return start if start.shape != self.frame.shape else None

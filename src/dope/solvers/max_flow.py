@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 
 from dope import _core
-from dope.arrays import Labels, Reals, Sites, as_reals, as_sites, binary_places, check_finite
+from dope.arrays import BinaryLabels, Reals, Sites, as_reals, as_sites, binary_places, check_finite
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
@@ -92,7 +92,7 @@ class MaxFlowMinimizer:
         with self._turn():
             return self._opened().bytes
 
-    def minimize(self, unary: Reals, *, start: Labels | None = None) -> Answer:
+    def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         del start  # the minimum does not depend on where one starts
         with self._turn():
             values = as_reals("unary", unary)
@@ -124,7 +124,7 @@ class MaxFlowMinimizer:
                 flow.change(places, np.ascontiguousarray(values, dtype=np.float64))
             self._check(flow)
 
-    def labels(self, *, largest: bool = False) -> Labels:
+    def labels(self, *, largest: bool = False) -> BinaryLabels:
         with self._turn():
             return self._opened().labels(bool(largest))
 

@@ -1,21 +1,18 @@
 """Plan: every decision about a run, once, with its reason.
 
-`plan(...)` decides how blocks agree, what they are, what solves them and where, whether arrays are read whole or box by
-box, and where labels go, from one model of memory (`footprint`). `Plan.run()` does what it says; nothing is decided
-anywhere else.
+It holds how blocks agree, what they are, what solves them and where, whether arrays are read whole or box by box, and
+where labels go. `Plan.run()` does what it says; nothing is decided anywhere else.
 """
 
 from __future__ import annotations
 
 import html
 import math
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -23,26 +20,19 @@ import numpy as np
 from dope.arrays import as_labels
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
-from dope.executors import Threads
 from dope.footprint import BOX_PROCESS_BYTES, PROCESS_BYTES, block_bytes, box_bytes, whole_bytes
 from dope.live import LiveLabels
-from dope.memory import as_text, available_bytes, budget_of
-from dope.methods import Admm, Bracketing, Exact
-from dope.methods.checkpoint import cuts_of
-from dope.pairs import GraphPairs, GridPairs
-from dope.partition import Partition, layout_of
-from dope.planning.box_cuts import fitting_cuts
+from dope.memory import as_text
+from dope.pairs import GridPairs
+from dope.partition import Partition
 from dope.planning.calibration import seconds_per_unit
-from dope.planning.defaults import automatic_blocks, automatic_solver, sharing_the_reach
-from dope.protocols import BlockSolver, Executor, FlowSolver, Method, Problem, Start
+from dope.protocols import BlockSolver, Executor, Method, Problem, Start
 from dope.result import Result
 from dope.rounding import nearest, rounded_down
 from dope.run import Conductor, Outcome, Run
 from dope.steps import Step
 from dope.stored import MappedTarget
 
-# Where the system does not say what is available.
-DEFAULT_MEMORY = 4 << 30
 # A coupled site's number goes out as float64 and its label comes back.
 BYTES_PER_COUPLED_SITE = 9
 # What a box is solved for: two cuts, and about half of all boxes a second time.
@@ -101,7 +91,7 @@ class Plan:
             raise InputError(
                 f"the plan is for shape {self.energy.shape}; expected an energy of that, not {energy.shape}."
             )
-        return replace(self, energy=energy, start=_start(energy, start))
+        return replace(self, energy=energy, start=start_from(energy, start))
 
     @cached_property
     def partition(self) -> Partition:
@@ -157,7 +147,7 @@ class Plan:
         """What this process will hold at most, about."""
         if not self.in_boxes:
             return whole_bytes(
-                self.energy.pairs, pixel_bytes=_pixel_bytes(self.energy), bits=self.bits, layout=self._seams
+                self.energy.pairs, pixel_bytes=pixel_bytes_of(self.energy), bits=self.bits, layout=self._seams
             )
         held = self.energy.site_bytes * self.sites if self.energy.in_memory else 0
         workers = 1 if getattr(self.executor, "elsewhere", False) else min(self.executor.workers, self.blocks)
@@ -176,7 +166,7 @@ class Plan:
         if self.in_boxes:
             return box_bytes(pairs, self.block_shape, site_bytes=self.energy.site_bytes, bits=self.bits)
         block = replace(pairs, shape=self.block_shape, features=None, fields=None, inside=None, counts=None)
-        return block_bytes(block, pixel_bytes=_pixel_bytes(self.energy), bits=self.bits)
+        return block_bytes(block, pixel_bytes=pixel_bytes_of(self.energy), bits=self.bits)
 
     @property
     def worker_bytes(self) -> int:
@@ -279,7 +269,7 @@ class Plan:
     def _result(self, problem: Problem, outcome: Outcome, conductor: Conductor) -> Result:
         """What is known about the labels that a method ended with, or had when it was cancelled."""
         best, bounded = outcome.best, outcome.bounded
-        common = {
+        common: dict[str, Any] = {
             "stopped": outcome.stopped,
             "trace": tuple(conductor.trace),
             "partition": self.partition,
@@ -332,262 +322,6 @@ class Plan:
         )
 
 
-def plan(
-    energy: Energy,
-    *,
-    method: Method | None = None,
-    blocks: int | Sequence[int] | Partition | None = None,
-    overlap: float | int | None = None,
-    solver: BlockSolver | None = None,
-    executor: Executor | None = None,
-    start: Result | None = None,
-    memory: int | str | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    resume: str | os.PathLike[str] | None = None,
-    out: Any = None,
-) -> Plan:
-    """Decide what `minimize` with these arguments does, and say why, before anything is computed.
-
-    Parameters are those of `minimize`. Print the plan, or look at its attributes; `plan.run()` does it.
-
-    Examples
-    --------
-    >>> import dope
-    >>> decided = dope.plan(dope.Energy.grid(np.zeros((100, 100))))
-    >>> decided.method, decided.blocks, decided.in_boxes
-    (Exact(tolerance=0.0, rounds=None, merge=True, bracket=False), 1, False)
-    """
-    _check_arguments(energy, method, solver, executor)
-    if checkpoint is not None and resume is not None:
-        raise InputError("checkpoint and resume are both given; a run that is resumed goes on in its own folder.")
-    folder = checkpoint if resume is None else resume
-    asked = _Asked(
-        energy=energy,
-        method=method,
-        blocks=blocks,
-        overlap=overlap,
-        solver=solver,
-        executor=executor,
-        budget=budget_of(memory),
-        folder=None if folder is None else os.fspath(folder),
-        resume=resume is not None,
-        out=out,
-    )
-    return replace(asked.planned(), start=_start(energy, start))
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What a caller said."""
-
-    energy: Energy
-    method: Method | None
-    blocks: int | Sequence[int] | Partition | None
-    overlap: float | int | None
-    solver: BlockSolver | None
-    executor: Executor | None
-    budget: int | None
-    folder: str | None
-    resume: bool
-    out: Any
-
-    def planned(self) -> Plan:
-        solver, of_solver = self._solver()
-        executor = self.executor or Threads()
-        of_executor = "as asked" if self.executor is not None else "a thread per core"
-        method, of_method, in_boxes = self._method(solver, executor)
-        partition, cuts, of_blocks = self._blocks(method, solver, executor, in_boxes=in_boxes)
-        if self.out is not None:
-            checked_target(self.out, self.energy.shape)
-        found = Plan(
-            energy=self.energy,
-            method=method,
-            solver=solver,
-            executor=executor,
-            cuts=cuts,
-            in_boxes=in_boxes,
-            memory=self._limit if in_boxes else self.budget,
-            out=self.out,
-            checkpoint=self.folder,
-            resume=self.resume,
-            _partition=partition,
-        )
-        number, layout = found.blocks, " x ".join(map(str, found.layout))
-        decisions = (
-            Decision("method", repr(method), of_method),
-            Decision("blocks", f"{number:,}" + (f" ({layout})" if cuts is not None and number > 1 else ""), of_blocks),
-            Decision("solver", repr(solver), of_solver),
-            self._integers(found),
-            Decision("runs in", repr(executor), of_executor),
-            self._arrays(found),
-            Decision("labels", "a new array" if self.out is None else type(self.out).__name__,
-                     "none was given" if self.out is None else "as asked"),
-        )  # fmt: skip
-        return replace(found, decisions=decisions)
-
-    def _solver(self) -> tuple[BlockSolver, str]:
-        return (self.solver, "as asked") if self.solver is not None else automatic_solver(self.energy)
-
-    @property
-    def _overlaps(self) -> bool:
-        return self.blocks.overlaps if isinstance(self.blocks, Partition) else bool(self.overlap)
-
-    def _method(self, solver: BlockSolver, executor: Executor) -> tuple[Method, str, bool]:
-        """The method, why, and whether it reads box by box."""
-        if self.method is not None:
-            in_boxes = bool(getattr(self.method, "reads_boxes", False))
-            if self.folder is not None and not getattr(self.method, "resumable", False):
-                raise InputError(
-                    f"method is {self.method!r}, which keeps no checkpoint; Bracketing() does. Leave method out, or "
-                    f"checkpoint and resume."
-                )
-            if not in_boxes:
-                self._require_room(self.method, solver)
-            return self.method, "as asked", in_boxes
-        method, why = self._automatic_method(solver, executor)
-        return method, why, bool(getattr(method, "reads_boxes", False))
-
-    def _automatic_method(self, solver: BlockSolver, executor: Executor) -> tuple[Method, str]:
-        """The global minimum where flows can find it.
-
-        With negative weights, blocks solved once and swept twice end as low as after ten rounds, within 0.5 % of the
-        whole on all instances of experiments/curvature.py, in half the time.
-        """
-        energy, on_grid = self.energy, isinstance(self.energy.pairs, GridPairs)
-        elsewhere = getattr(executor, "elsewhere", False)
-        flows = isinstance(solver, FlowSolver)
-        boxes_will_do = energy.submodular and on_grid and flows and not self._overlaps
-        if self.folder is not None:
-            if not boxes_will_do:
-                raise InputError(
-                    "checkpoint and resume are for the global minimum on a grid, by Bracketing(): weights of 0 or more, "
-                    "blocks without overlap and MaxFlow(). Leave them out."
-                )
-            return Bracketing(), "what blocks find is kept in a folder, from which a run can be resumed"
-        if not energy.submodular:
-            return Admm(rounds=1), "some weights are negative: blocks agree on labels of low energy"
-        if not flows:
-            return Admm(), f"{type(solver).__name__} shows no flow, and this takes any solver"
-        if self._overlaps:
-            return Admm(), "blocks overlap"
-        if elsewhere and boxes_will_do:
-            return Bracketing(), "blocks run in other processes, and this finds the global minimum there"
-        if elsewhere:
-            return Admm(), "blocks of a graph run in other processes"
-        lacking = self._lacking(Exact(), solver)
-        if lacking is not None and boxes_will_do:
-            return Bracketing(), f"the global minimum, box by box: {lacking}"
-        if lacking is not None:
-            self._require_room(Exact(), solver)
-        return Exact(), "no weight is negative, and everything fits into memory: the global minimum"
-
-    def _lacking(self, method: Method, solver: BlockSolver) -> str | None:
-        """What of memory is missing to have everything in it, in words; None where nothing is."""
-        if not isinstance(solver, FlowSolver):
-            return None  # of other solvers there is no model
-        energy = self.energy
-        needed = whole_bytes(
-            energy.pairs,
-            pixel_bytes=_pixel_bytes(energy),
-            bits=solver.bits or 32,
-            layout=self._layout(method) if isinstance(energy.pairs, GridPairs) else None,
-        )
-        if self.budget is not None:
-            short = needed > self.budget
-            return f"in one piece it takes {as_text(needed)}, and {as_text(self.budget)} are allowed" if short else None
-        available = available_bytes()
-        if available is None:
-            return None
-        here = needed - PROCESS_BYTES - (energy.site_bytes * energy.pairs.sites if energy.in_memory else 0)
-        return (
-            f"in one piece it takes {as_text(needed)}, and {as_text(available)} are available"
-            if here > available
-            else None
-        )
-
-    def _layout(self, method: Method) -> tuple[int, ...]:
-        blocks, pairs = self.blocks, self.energy.pairs
-        if isinstance(blocks, Partition):
-            return tuple(len(where) + 1 for where in blocks.cuts or ())
-        return layout_of(pairs.shape, automatic_blocks(pairs, method) if blocks is None else blocks)
-
-    def _require_room(self, method: Method, solver: BlockSolver) -> None:
-        lacking = self._lacking(method, solver)
-        if lacking is not None:
-            raise InputError(
-                f"{method!r} needs everything in memory: {lacking}. Allow more memory, or use Bracketing(), which "
-                f"works box by box."
-            )
-
-    def _blocks(
-        self, method: Method, solver: BlockSolver, executor: Executor, *, in_boxes: bool
-    ) -> tuple[Partition | None, tuple[tuple[int, ...], ...] | None, str]:
-        """The partition, or where to cut, and why."""
-        energy, blocks, overlap = self.energy, self.blocks, self.overlap
-        if isinstance(blocks, Partition):
-            _check_partition(energy, blocks, overlap)
-            return blocks, blocks.cuts, "as asked"
-        if in_boxes and overlap:
-            raise InputError(f"overlap is {overlap!r}; {method!r} reads boxes without overlap. Leave overlap out.")
-        if in_boxes and blocks is None:
-            cuts, why = self._box_cuts(solver, executor)
-            return None, cuts, why
-        number = automatic_blocks(energy.pairs, method) if blocks is None else blocks
-        why = "as asked" if blocks is not None else _why_so_many(cast("int", number), method)
-        if isinstance(energy.pairs, GraphPairs):
-            return Partition.graph(energy.pairs, cast("int", number), overlap=overlap or 0), None, why
-        if not overlap and (overlap is not None or energy.submodular):
-            layout = layout_of(energy.shape, number)
-            cuts = tuple(tuple(i * n // k for i in range(1, k)) for n, k in zip(energy.shape, layout, strict=True))
-            return None, cuts, why
-        partition = Partition.grid(energy.shape, number, overlap=overlap or 0)
-        if overlap is None:
-            partition = sharing_the_reach(partition, energy.pairs)
-            why += "; they share as many sites as pairs reach"
-        return partition, partition.cuts, why
-
-    def _box_cuts(self, solver: BlockSolver, executor: Executor) -> tuple[tuple[tuple[int, ...], ...], str]:
-        energy = self.energy
-        if self.resume:
-            assert self.folder is not None
-            return cuts_of(Path(self.folder), energy.shape), "as in the run that is resumed"
-        limit = self._limit
-        cuts = fitting_cuts(
-            energy,
-            memory=limit,
-            workers=executor.workers,
-            bits=getattr(solver, "bits", None),
-            chunks=energy.chunks,
-            written=getattr(self.out, "chunks", None),
-        )
-        return cuts, f"the fewest of which {executor.workers} at work fit into {as_text(limit)}"
-
-    @cached_property
-    def _limit(self) -> int:
-        """What boxes at work may take together: by default half of what is available."""
-        if self.budget is not None:
-            return self.budget
-        available = available_bytes()
-        return (DEFAULT_MEMORY if available is None else available) // 2
-
-    def _integers(self, found: Plan) -> Decision:
-        bits = getattr(found.solver, "bits", None)
-        if not isinstance(found.solver, FlowSolver):
-            return Decision("integers", "none", "the solver counts in floats")
-        if bits is None:
-            return Decision(
-                "integers", "16, 32 or 64 bits", "the narrowest that holds the costs, 32 where they are rounded"
-            )
-        why = "as asked" if self.solver is not None else "a small problem can afford that rounding does not show"
-        return Decision("integers", f"{bits} bits", why)
-
-    def _arrays(self, found: Plan) -> Decision:
-        if not found.in_boxes:
-            why = "they are there" if self.energy.in_memory else "they fit, and are read first"
-            return Decision("arrays", "in memory", why)
-        return Decision("arrays", "box by box", "each block reads its part, and forgets it")
-
-
 def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
     """Where labels are to be written; a mapped array in a form that any process can write to."""
     if not hasattr(out, "__setitem__") or tuple(getattr(out, "shape", ())) != shape:
@@ -599,56 +333,20 @@ def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
     return out
 
 
-def _check_arguments(energy: object, method: object, solver: object, executor: object) -> None:
-    if not isinstance(energy, Energy):
-        raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
-    for name, plug_in, ability in (
-        ("method", method, "steps"),
-        ("solver", solver, "prepare"),
-        ("executor", executor, "gather"),
-    ):
-        check_plug_in(name, plug_in, ability)
-
-
-def check_plug_in(name: str, plug_in: object, ability: str) -> None:
-    """Refuse what cannot do what it is for; a class is no instance."""
-    if plug_in is not None and (isinstance(plug_in, type) or not hasattr(plug_in, ability)):
-        raise InputError(f"{name} is {plug_in!r}; expected an object with {ability}, or None.")
-
-
-def _check_partition(energy: Energy, blocks: Partition, overlap: float | int | None) -> None:
-    if blocks.shape != energy.shape:
-        raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
-    if (blocks.cuts is None) != isinstance(energy.pairs, GraphPairs):
-        raise InputError("the partition is of a graph and the energy of a grid, or the other way round.")
-    if overlap:
-        raise InputError(f"overlap is {overlap!r} beside a Partition, which has its own; leave overlap out.")
-
-
-def _why_so_many(number: int, method: Method) -> str:
-    if number == 1:
-        return "so small that cutting it up does not pay"
-    return (
-        "work for threads, with few pairs across seams"
-        if getattr(method, "shares_a_flow", False)
-        else "of a size that a solver takes well"
-    )
-
-
-def _start(energy: Energy, previous: Result | None) -> Start | None:
+def start_from(energy: Energy, previous: Result | None) -> Start | None:
     if previous is None:
         return None
     if not isinstance(previous, Result):
         raise InputError(f"start is a {type(previous).__name__}; expected the Result of an earlier minimize, or None.")
     if previous.shape != energy.shape:
         raise InputError(f"start is a result of shape {previous.shape}; expected the energy's {energy.shape}.")
-    return Start(previous.labels, previous.certificate, previous._kept)
+    return Start(np.asarray(previous.labels, dtype=np.bool_), previous.certificate, previous._kept)
 
 
-def _pixel_bytes(energy: Energy) -> int:
+def pixel_bytes_of(energy: Energy) -> int:
     """Of a site, beside its unary."""
-    unary = energy.unary
-    own = unary.itemsize if isinstance(unary, np.ndarray) else cast("Any", unary).site_bytes
+    unary: Any = energy.unary
+    own = unary.itemsize if isinstance(unary, np.ndarray) else unary.site_bytes
     return max(0, energy.site_bytes - int(own))
 
 
