@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import dope
 import dope.io
-from dope import Bracketing, Energy, Exact, InputError, LazyEnergy, Partition, Serial, Threads
+from dope import Bracketing, Energy, Exact, InputError, Partition, Serial, Threads
 from dope.methods.known import OPEN, Known, packed, unpacked
+from dope.stored import Stored
 from problems import grids
 
 
@@ -68,7 +69,7 @@ def test_a_volume_in_files(tmp_path, kernel, masked, dtype):
         if array is not None:
             np.save(tmp_path / f"{name}.npy", array)
             files[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
-    energy = LazyEnergy.grid(files.pop("unary"), **files, **settings)
+    energy = Energy.grid(files.pop("unary"), **files, **settings)
     out = np.lib.format.open_memmap(tmp_path / "labels.npy", mode="w+", dtype=np.bool_, shape=unary.shape)
     for blocks, executor in ((1, Serial()), ((2, 3, 2), Threads(2)), ((4, 4, 4), Serial())):
         out[:] = True
@@ -103,7 +104,7 @@ def test_arrays_of_all_kinds_are_read_box_by_box(tmp_path, kind):
             return dope.io.load(tmp_path / f"{name}.npy").pixels
         return np.load(tmp_path / f"{name}.npy", mmap_mode="r")
 
-    energy = LazyEnergy.grid(stored("unary", unary), features=stored("features", image), lam=0.7)
+    energy = Energy.grid(stored("unary", unary), features=stored("features", image), lam=0.7)
     copy = pickle.loads(pickle.dumps(energy)) if kind != "dask" else energy
     for one in (energy, copy):
         result = dope.minimize(one, blocks=(3, 2, 2), executor=Threads(2))
@@ -116,7 +117,7 @@ def test_colours_with_channels_anywhere():
     unary, image = rng.normal(size=(12, 14)), rng.integers(0, 255, (12, 14, 3)).astype(np.uint8)
     expected = dope.minimize(Energy.grid(unary, features=image, lam=0.9, kernel=5))
     for axis in (0, 1, 2):
-        energy = LazyEnergy.grid(unary, features=np.moveaxis(image, 2, axis), channel_axis=axis, lam=0.9, kernel=5)
+        energy = Energy.grid(unary, features=np.moveaxis(image, 2, axis), channel_axis=axis, lam=0.9, kernel=5)
         assert np.array_equal(dope.minimize(energy, blocks=4).labels, expected.labels)
 
 
@@ -143,15 +144,26 @@ def test_colours_to_be_learnt_need_memory():
     strokes = np.zeros(image.shape, dtype=np.uint8)
     strokes[12, 10], strokes[0, 0] = 1, 2
     with pytest.raises(InputError, match="colours are learnt from the whole image"):
-        dope.segment(image, scribbles=strokes, out=np.zeros(image.shape, dtype=np.bool_))
+        dope.segment(image, scribbles=strokes, checkpoint="somewhere")
+    out = np.zeros(image.shape, dtype=np.bool_)
+    assert dope.segment(image, scribbles=strokes, out=out).labels is out
+    assert np.array_equal(out, dope.segment(image, scribbles=strokes).labels)
 
 
 def test_memory_decides_how_large_blocks_are():
     unary, image = volume((120, 120, 120))
-    energy = LazyEnergy.grid(unary, features=image, lam=0.5)
-    results = [dope.minimize(energy, memory=size, executor=Threads(2)) for size in ("260MB", "1GB")]
-    assert len(results[0].partition.blocks) > len(results[1].partition.blocks)
-    assert np.array_equal(results[0].labels, results[1].labels)
+    energy = Energy.grid(unary, features=image, lam=0.5)
+    boxes = [dope.plan(energy, memory=size, executor=Threads(2), method=Bracketing()) for size in ("260MB", "1GB")]
+    assert boxes[0].blocks > boxes[1].blocks
+
+
+def test_memory_is_a_budget_and_changes_no_label():
+    unary, image = volume((150, 150, 150))
+    energy = Energy.grid(unary, features=image, lam=0.5)
+    small, large = (dope.plan(energy, memory=size, executor=Threads(2)) for size in ("260MB", "1GB"))
+    assert small.in_boxes and not large.in_boxes
+    assert small.bytes < 260e6 + energy.site_bytes * energy.unary.size and large.bytes < 1e9
+    assert np.array_equal(small.run().labels, large.run().labels)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +172,9 @@ def test_memory_decides_how_large_blocks_are():
         ({"memory": "1MB"}, "too little"),
         ({"memory": "lots"}, "not a size of memory"),
         ({"memory": -1}, "memory is -1"),
-        ({"method": Exact()}, "need Bracketing"),
-        ({"solver": dope.Icm()}, "needs a solver with open_flow, such as MaxFlow"),
-        ({"overlap": 0.1}, "overlap and start"),
+        ({"method": Exact(), "memory": "1MB"}, "are to be in memory, all at once"),
+        ({"solver": dope.Icm(), "method": Bracketing()}, "needs a solver with open_flow, such as MaxFlow"),
+        ({"overlap": 0.1, "method": Bracketing()}, "overlap is 0.1"),
         ({"out": np.zeros((3, 3))}, "out is ndarray of shape"),
         ({"blocks": Partition.grid((5, 5), 2)}, "the partition is for shape"),
         ({"checkpoint": "a", "resume": "b"}, "both given"),
@@ -170,7 +182,7 @@ def test_memory_decides_how_large_blocks_are():
     ],
 )
 def test_bad_settings(arguments, words):
-    energy = LazyEnergy.grid(np.zeros((8, 9)), lam=1.0)
+    energy = Energy.grid(np.zeros((8, 9)), lam=1.0)
     with pytest.raises(InputError, match=words):
         dope.minimize(energy, **arguments)
 
@@ -179,7 +191,7 @@ def test_bad_settings(arguments, words):
     ("arguments", "words"),
     [
         ({"features": np.zeros((8, 8))}, "features have shape"),
-        ({"mask": np.zeros((8, 8))}, "mask has shape"),
+        ({"mask": np.ones((8, 8))}, "mask has shape"),
         ({"mask": np.zeros((8, 9))}, "no site inside"),
         ({"features": np.full((8, 9), np.nan)}, "features holds nan"),
         ({"beta": 1.0}, "beta is given without features"),
@@ -189,14 +201,14 @@ def test_bad_settings(arguments, words):
 )
 def test_bad_arrays(arguments, words):
     with pytest.raises(InputError, match=words):
-        dope.minimize(LazyEnergy.grid(np.ones((8, 9)), **{"lam": 1.0, **arguments}))
+        dope.minimize(Energy.grid(np.ones((8, 9)), **{"lam": 1.0, **arguments}), method=Bracketing())
 
 
 def test_a_unary_that_is_no_number_is_named():
     unary = np.ones((8, 9))
     unary[5, 6] = np.inf
     with pytest.raises(InputError, match="unary holds inf"):
-        dope.minimize(LazyEnergy.grid(unary), blocks=(2, 2))
+        dope.minimize(Energy.grid(unary), blocks=(2, 2))
 
 
 def test_a_damaged_chunk_is_named(tmp_path):
@@ -207,7 +219,7 @@ def test_a_damaged_chunk_is_named(tmp_path):
     chunk = next(path for path in (tmp_path / "image.zarr").rglob("*") if path.is_file() and path.name != "zarr.json")
     chunk.write_bytes(b"rubbish")
     with pytest.raises(InputError, match="features cannot be read at"):
-        dope.minimize(LazyEnergy.grid(unary, features=zarr.open_array(tmp_path / "image.zarr", mode="r")), blocks=8)
+        dope.minimize(Energy.grid(unary, features=zarr.open_array(tmp_path / "image.zarr", mode="r")), blocks=8)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -243,7 +255,7 @@ def test_chunks_that_several_boxes_share_lose_nothing(tmp_path, chunks):
     unary, image = volume((32, 32, 32), noise=2.0)
     expected = dope.minimize(Energy.grid(unary, features=image, lam=0.3)).labels
     out = zarr.create_array(tmp_path / "out.zarr", shape=unary.shape, dtype="bool", **chunks)
-    energy = LazyEnergy.grid(unary, features=image, lam=0.3)
+    energy = Energy.grid(unary, features=image, lam=0.3)
     dope.minimize(energy, blocks=(3, 3, 3), out=out, executor=Threads(4))
     assert np.array_equal(out[...], expected)
 
@@ -254,14 +266,14 @@ def test_a_private_map_is_what_it_shows(tmp_path):
     changed = np.load(tmp_path / "unary.npy", mmap_mode="c")
     changed[:] = -changed
     expected = dope.minimize(Energy.grid(-unary, features=image)).labels
-    assert np.array_equal(dope.minimize(LazyEnergy.grid(changed, features=image), blocks=8).labels, expected)
+    assert np.array_equal(dope.minimize(Energy.grid(changed, features=image), blocks=8).labels, expected)
 
 
 def test_an_array_that_cannot_be_written_to_is_refused_before_anything_is_read():
     out = np.zeros((8, 9), dtype=np.bool_)
     out.flags.writeable = False
     with pytest.raises(InputError, match="cannot be written"):
-        dope.minimize(LazyEnergy.grid(np.full((8, 9), np.nan)), out=out)
+        dope.minimize(Energy.grid(Stored.of("unary", np.full((8, 9), np.nan))), out=out)
 
 
 def test_channels_of_an_xarray_image():

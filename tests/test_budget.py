@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import dope
-from dope import Energy, InputError, LazyEnergy, Partition
+from dope import Energy, InputError, Partition
 from dope.api import MOST_CROSSING, automatic_blocks
 from dope.cli import app
 from dope.memory import available_bytes, budget_of, require_bytes
@@ -182,7 +182,7 @@ def test_kernels_with_too_many_neighbors_are_refused_before_they_are_made(kernel
     shape = (2,) * min(dimensions, 12)
     if dimensions == len(shape):
         refused("pairs of opposite neighbours", Energy.grid, np.zeros(shape), kernel=kernel)
-        refused("pairs of opposite neighbours", LazyEnergy.grid, np.zeros(shape), kernel=kernel)
+        refused("pairs of opposite neighbours".grid, np.zeros(shape), kernel=kernel)
         refused("pairs of opposite neighbours", dope.models.kernel_lam, kernel, dimensions)
         refused("pairs of opposite neighbours", Plan.of, shape, kernel=kernel)
         refused("pairs of opposite neighbours", LazyPlan.of, shape, kernel=kernel, memory=GIGABYTE)
@@ -400,21 +400,21 @@ class Absent:
 @pytest.mark.parametrize("memory", [1, "1KB", "1MB", "209MB"])
 @pytest.mark.parametrize("shape", [(200, 200), (2**31 - 1,), (10**6, 10**6), (10**5,) * 3])
 def test_too_little_memory_is_refused_at_once(memory, shape):
-    energy = LazyEnergy.grid(Absent(*shape))
+    energy = Energy.grid(Absent(*shape))
     refused("memory are too little", dope.minimize, energy, memory=memory)
     if memory != "209MB" or math.prod(shape) > 10**6:  # with which so few sites need not be cut
         refused("too little", dope.segment, Absent(*shape), probability=Absent(*shape), memory=memory)
 
 
 def test_memory_that_makes_too_many_blocks_is_refused_at_once():
-    refused("make about .* blocks", dope.minimize, LazyEnergy.grid(Absent(10**6, 10**6)), memory="215MB")
-    refused("make about .* blocks", dope.minimize, LazyEnergy.grid(Absent(2**31 - 1)), memory="210MB")
+    refused("make about .* blocks", dope.minimize.grid(Absent(10**6, 10**6)), memory="215MB")
+    refused("make about .* blocks", dope.minimize.grid(Absent(2**31 - 1)), memory="210MB")
 
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(20, 90), min_size=1, max_size=3), st.integers(1, 3), st.integers(9, 100), st.integers(0, 9))
 def test_chunks_that_are_written_never_forbid_blocks_that_fit(shape, workers, chunk, more):
-    energy = LazyEnergy.grid(Absent(*shape))
+    energy = Energy.grid(Absent(*shape))
     allowed = {"memory": PROCESS_BYTES + 60_000 * (more + 1), "workers": workers, "bits": 32, "chunks": None}
     try:
         fitting_partition(energy, **allowed)
@@ -432,7 +432,7 @@ def test_chunks_that_are_read_do():
     class Chunked(Absent):
         chunks = (3000, 3000)
 
-    refused("store the arrays in smaller chunks", dope.minimize, LazyEnergy.grid(Chunked(6000, 6000)), memory="300MB")
+    refused("store the arrays in smaller chunks", dope.minimize.grid(Chunked(6000, 6000)), memory="300MB")
 
 
 def test_a_small_memory_and_chunks_of_our_own_go_together(tmp_path, monkeypatch):

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import dope
-from dope import DopeError, Energy, InputError, LazyEnergy, Serial
+from dope import DopeError, Energy, InputError, Serial
 from dope.methods import checkpoint as checkpoints
 from dope.methods.checkpoint import Checkpoint
+from dope.stored import Stored
 from test_bracketing import volume
 
 SETTINGS = {"blocks": (3, 3), "executor": Serial()}
@@ -21,7 +22,7 @@ SETTINGS = {"blocks": (3, 3), "executor": Serial()}
 def picture(seed=0):
     """An energy that takes some passes; of another seed, another one of the same shape and kernel."""
     unary, image = volume((24, 26), seed, noise=1.5)
-    return LazyEnergy.grid(unary if seed == 0 else -unary, features=image, lam=0.7, beta=0.001)
+    return Energy.grid(unary if seed == 0 else -unary, features=image, lam=0.7, beta=0.001)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path, entry):
         (folder / entry).symlink_to("nowhere")
     else:
         (folder / entry).write_text("mine")
-    unreadable = LazyEnergy.grid(np.full((24, 26), np.nan))  # refused before anything is read
+    unreadable = Energy.grid(Stored.of("unary", np.full((24, 26), np.nan)))  # refused before anything is read
     for run in (dope.minimize, lambda energy, **settings: dope.segment(np.zeros((24, 26)), unary=energy, **settings)):
         energy = unreadable if run is dope.minimize else np.full((24, 26), np.nan)
         with pytest.raises(InputError, match="another run" if entry == "manifest.json" else "not empty"):
@@ -304,22 +305,22 @@ def test_whatever_was_mixed_up_no_label_is_wrong(complete, kept, expected, seed)
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     unary, image = volume((12, 12))
     settings = {"blocks": (2, 2), "executor": Serial()}
-    dope.minimize(LazyEnergy.grid(unary, features=image), checkpoint=tmp_path / "c", **settings)
+    dope.minimize(Energy.grid(unary, features=image), checkpoint=tmp_path / "c", **settings)
     other, mask = unary.copy(), np.ones((12, 12), dtype=np.bool_)
     other[3, 4] += 1e-3
     for energy, more, words in (
-        (LazyEnergy.grid(other, features=image), {}, "arrays"),
-        (LazyEnergy.grid(unary, features=image.T), {}, "arrays"),
-        (LazyEnergy.grid(unary, features=image, mask=mask), {}, "arrays"),
-        (LazyEnergy.grid(unary, features=image, lam=2.0), {}, "weights"),
-        (LazyEnergy.grid(unary, features=image, beta=0.5), {}, "beta"),
-        (LazyEnergy.grid(unary, features=image, kernel=5), {}, "kernel"),
-        (LazyEnergy.grid(unary, features=image), {"blocks": (3, 2)}, "blocks"),
+        (Energy.grid(other, features=image), {}, "arrays"),
+        (Energy.grid(unary, features=image.T), {}, "arrays"),
+        (Energy.grid(unary, features=image, mask=mask), {}, "arrays"),
+        (Energy.grid(unary, features=image, lam=2.0), {}, "weights"),
+        (Energy.grid(unary, features=image, beta=0.5), {}, "beta"),
+        (Energy.grid(unary, features=image, kernel=5), {}, "kernel"),
+        (Energy.grid(unary, features=image), {"blocks": (3, 2)}, "blocks"),
     ):
         with pytest.raises(InputError, match=words):
             dope.minimize(energy, resume=tmp_path / "c", **{**settings, **more})
     with pytest.raises(InputError, match="another run"):
-        dope.minimize(LazyEnergy.grid(unary, features=image), checkpoint=tmp_path / "c", **settings)
+        dope.minimize(Energy.grid(unary, features=image), checkpoint=tmp_path / "c", **settings)
 
 
 def test_weights_that_were_given_are_part_of_the_problem(tmp_path):

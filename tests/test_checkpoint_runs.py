@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import dope
-from dope import Energy, LazyEnergy, Serial, Threads
+from dope import Energy, Serial, Threads
 from test_bracketing import volume
 from test_checkpoint import replies
 
 
 def test_a_run_that_was_broken_off_anywhere_goes_on_to_the_same_bit(tmp_path):
     unary, image = volume((20, 20, 20), noise=1.2)
-    energy = LazyEnergy.grid(unary, features=image, lam=0.7)
+    energy = Energy.grid(unary, features=image, lam=0.7)
     settings = {"blocks": (3, 3, 3), "executor": Serial()}
     complete = tmp_path / "complete"
     expected = dope.minimize(energy, checkpoint=complete, **settings)
@@ -44,7 +44,7 @@ def test_a_run_that_was_broken_off_anywhere_goes_on_to_the_same_bit(tmp_path):
 
 def test_a_run_goes_on_with_other_memory_and_workers(tmp_path):
     unary, image = volume((40, 40, 40), noise=1.2)
-    energy = LazyEnergy.grid(unary, features=image, lam=0.7)
+    energy = Energy.grid(unary, features=image, lam=0.7)
     first = dope.minimize(energy, memory="213MB", executor=Threads(2), checkpoint=tmp_path / "kept")
     assert len(first.partition.blocks) > 1
     again = dope.minimize(energy, memory="1GB", executor=Serial(), resume=tmp_path / "kept")
@@ -97,7 +97,7 @@ if how == "full":  # a disk that takes no more than so many bytes of a file
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 arrays = [np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in ("unary", "features")]
-energy = dope.LazyEnergy.grid(arrays[0], features=arrays[1], lam=0.7)
+energy = dope.Energy.grid(arrays[0], features=arrays[1], lam=0.7)
 where = {"resume" if how == "resume" else "checkpoint": f"{folder}/checkpoint"}
 result = dope.minimize(energy, blocks=(blocks,) * 3, executor=dope.Threads(2), **where)
 assert result.exact

@@ -11,7 +11,7 @@ import pytest
 
 import dope
 from clusters import job_cluster, kill
-from dope import Admm, Dask, Energy, InputError, LazyEnergy
+from dope import Admm, Dask, Energy, InputError
 from test_bracketing import volume
 
 distributed = pytest.importorskip("distributed")
@@ -27,7 +27,7 @@ def stored(tmp_path_factory):
     np.save(folder / "unary.npy", unary)
     np.save(folder / "image.npy", image)
     arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("unary", "image")]
-    return LazyEnergy.grid(arrays[0], features=arrays[1], lam=0.7), expected
+    return Energy.grid(arrays[0], features=arrays[1], lam=0.7), expected
 
 
 def solved(energy, executor, **more):
@@ -67,7 +67,7 @@ def test_other_methods_say_what_they_need(cluster):
 def test_a_file_that_workers_cannot_see_is_named(cluster, tmp_path):
     cluster.bring_to(1)
     np.save(tmp_path / "unary.npy", np.ones((8, 8)))
-    energy = LazyEnergy.grid(np.load(tmp_path / "unary.npy", mmap_mode="r"))
+    energy = Energy.grid(np.load(tmp_path / "unary.npy", mmap_mode="r"))
     (tmp_path / "unary.npy").unlink()
     with Dask(cluster.address) as executor, pytest.raises(InputError, match="file system that all workers share"):
         dope.minimize(energy, executor=executor, blocks=4)

@@ -32,6 +32,10 @@ def web(seed=0, sites=60):
     return Energy.graph(rng.integers(-9, 10, sites), edges, rng.integers(0, 6, len(edges)))
 
 
+def shown(value):
+    return getattr(value, "__name__", str(value))
+
+
 GRIDS_ONLY = (Bracketing,)
 CASES = [
     (method, make) for method in METHODS for make in (picture, web) if make is picture or type(method) not in GRIDS_ONLY
@@ -87,7 +91,7 @@ def test_max_flow_offers_the_protocols():
     assert not isinstance(solver, RoofDualSolver)
 
 
-@pytest.mark.parametrize(("method", "make"), CASES, ids=str)
+@pytest.mark.parametrize(("method", "make"), CASES, ids=shown)
 @pytest.mark.parametrize("executor", [Serial(), Threads(2)], ids=str)
 def test_somebodys_own_flow_solver_is_asked_for_all_flows(method, make, executor):
     energy, solver = make(), Counting()
@@ -190,7 +194,7 @@ def opened_by(monkeypatch, kind):
 MOVES = ("minimize", "change", "solve", "discharge", "bracket")
 
 
-@pytest.mark.parametrize(("method", "make"), CASES, ids=str)
+@pytest.mark.parametrize(("method", "make"), CASES, ids=shown)
 def test_every_solve_is_checked_under_every_method(monkeypatch, method, make):
     energy = make()
     expected = dope.minimize(energy, blocks=4, method=method, executor=Serial())

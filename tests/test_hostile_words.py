@@ -23,7 +23,7 @@ import zarr
 from typer.main import get_command
 
 import dope
-from dope import Energy, InputError, LazyEnergy, cli, segment
+from dope import Energy, InputError, cli, segment
 from dope.cli.screen import LONGEST_LINE, printable, shortened
 from dope.io import write_image, write_text
 
@@ -401,9 +401,9 @@ MASKED = {
     "mask of a grid": lambda: Energy.grid(UNARY, mask=masked(~HIDDEN)),
     "weights": lambda: Energy.grid(UNARY, weights=4 * [masked(UNARY)]),
     "labels": lambda: Energy.grid(UNARY)(masked(HIDDEN)),
-    "lazy": lambda: dope.minimize(LazyEnergy.grid(masked(UNARY))),
-    "lazy features": lambda: dope.minimize(LazyEnergy.grid(UNARY, features=masked(PIXELS))),
-    "lazy in dask": lambda: dope.minimize(LazyEnergy.grid(dask.array.from_array(masked(UNARY)))),
+    "lazy": lambda: dope.minimize(Energy.grid(masked(UNARY))),
+    "lazy features": lambda: dope.minimize(Energy.grid(UNARY, features=masked(PIXELS))),
+    "lazy in dask": lambda: dope.minimize(Energy.grid(dask.array.from_array(masked(UNARY)))),
     "edges": lambda: Energy.graph([1.0, 2.0], np.ma.masked_array([[0, 1]], [[True, False]]), [1.0]),
 }
 
@@ -444,9 +444,9 @@ def test_chunks_of_unknown_sizes_are_refused():
         lambda: segment(unknown, rectangle=((2, 20), (2, 18))),
         lambda: segment(PIXELS, unary=unknown),
         lambda: segment(PIXELS, scribbles=SEEDS, mask=unknown > 0),
-        lambda: LazyEnergy.grid(unknown),
-        lambda: LazyEnergy.grid(UNARY, features=unknown),
-        lambda: LazyEnergy.grid(UNARY, mask=unknown),
+        lambda: Energy.grid(unknown),
+        lambda: Energy.grid(UNARY, features=unknown),
+        lambda: Energy.grid(UNARY, mask=unknown),
     ):
         with pytest.raises(InputError, match="compute_chunk_sizes"):
             refused()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
-from dope import Energy, InputError, LazyEnergy, Partition
+from dope import Energy, InputError, Partition
 from dope.memory import as_bytes, as_text
 from dope.methods.box_size import PROCESS_BYTES as LAZY_PROCESS_BYTES
 from dope.methods.box_size import fitting_partition
@@ -83,7 +83,7 @@ def test_words_that_are_no_size_are_refused(text):
 
 def lazy_energy(shape, kernel=3, pixel_bytes=1):
     features = np.zeros((*shape, pixel_bytes), dtype=np.uint8)
-    return LazyEnergy.grid(np.zeros(shape, dtype=np.float32), features=features, kernel=kernel)
+    return Energy.grid(np.zeros(shape, dtype=np.float32), features=features, kernel=kernel)
 
 
 @given(
@@ -111,7 +111,7 @@ def small_run():
     rng = np.random.default_rng(1)
     shape = (30, 33, 36)
     unary = np.repeat(rng.normal(0, 2, (30, 33, 9)), 4, axis=2).astype(np.float32)
-    energy = LazyEnergy.grid(unary, lam=0.7, features=rng.integers(0, 9, shape, dtype=np.uint8))
+    energy = Energy.grid(unary, lam=0.7, features=rng.integers(0, 9, shape, dtype=np.uint8))
     partition = Partition.grid(shape, (3, 3, 3))
     labels = np.zeros(shape, dtype=bool)
     asked = recorded(energy, partition, dope.Serial(), labels)

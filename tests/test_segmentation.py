@@ -9,9 +9,8 @@ import xarray
 import zarr
 
 import dope
-from dope import InputError
+from dope import InputError, Segmentation
 from dope.models import ColorClusters, ColorMixture, GreyHistogram
-from dope.segmentation import stated_energy
 
 
 def disc(shape=(48, 64), radius=14):
@@ -174,7 +173,7 @@ def test_connected_keeps_what_hangs_together_with_a_stroke():
 
 
 def test_the_stated_energy_is_the_one_that_is_minimized():
-    energy, where = stated_energy(IMAGE, scribbles=STROKES, kernel=5)
+    energy, where = Segmentation(image=IMAGE, scribbles=STROKES, kernel=5).energy()
     result = dope.segment(IMAGE, scribbles=STROKES, kernel=5)
     assert energy(result.labels[where]) == result.energy
 
@@ -198,7 +197,7 @@ BAD = {
     "empty mask": ({"scribbles": STROKES, "mask": TRUTH & False}, "no site inside"),
     "lam": ({"scribbles": STROKES, "lam": "much"}, "lam is 'much'"),
     "rounds": ({"probability": TRUTH * 1.0, "rounds": 2}, "rounds are for models"),
-    "memory": ({"scribbles": STROKES, "memory": "1kB"}, "takes .* of memory, and 1 kB are allowed"),
+    "memory": ({"scribbles": STROKES, "memory": "1kB"}, "in one piece it takes .*, and 1 kB are allowed"),
     "memory in words": ({"scribbles": STROKES, "memory": "much"}, "not a size of memory"),
     "channel axis": ({"scribbles": STROKES, "channel_axis": 5}, "channel_axis is 5"),
     "margin": ({"probability": TRUTH * 1.0, "margin": 0.1}, "margin is given without strokes"),

@@ -92,7 +92,7 @@ def test_a_trace_line_tells_who_did_what():
     ids=["to the end", "undecided"],
 )
 def test_tasks_tell_what_was_asked_of_which_boxes(method, kinds):
-    energy = dope.LazyEnergy.of(energy_of((40, 44)))
+    energy = dope.Energy.of(energy_of((40, 44)))
     partition = Partition.grid(energy.shape, (2, 2))
     labels = np.zeros(energy.shape, dtype=bool)
     steps = list(method.steps(LazyProblem(energy, partition, dope.MaxFlow(), dope.Serial(), labels)))

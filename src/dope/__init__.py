@@ -22,7 +22,7 @@ from dope.planning import Plan, plan
 from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem
 from dope.result import Result
 from dope.run import BlockBegun, BlockDone, Finished, Run, Stepped
-from dope.segmentation import segment
+from dope.segmentation import Segmentation, segment
 from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Qpbo, Tabu, TrwS
 from dope.steps import AdmmStep, BracketingStep, ExactStep, Step
 from dope.verify import Verdict, verify
@@ -81,6 +81,7 @@ __all__ = [
     "Qpbo",
     "Result",
     "Run",
+    "Segmentation",
     "Serial",
     "Step",
     "Stepped",

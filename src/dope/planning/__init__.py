@@ -1,6 +1,6 @@
 """Plan: every decision about a run, once, with its reason."""
 
-from dope.planning.decide import plan
+from dope.planning.decide import plan, plan_in_memory
 from dope.planning.plans import Decision, Plan
 
-__all__ = ["Decision", "Plan", "plan"]
+__all__ = ["Decision", "Plan", "plan", "plan_in_memory"]

@@ -15,7 +15,7 @@ from dope.executors import Threads
 from dope.footprint import PROCESS_BYTES, whole_bytes
 from dope.memory import as_text, available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact
-from dope.methods.checkpoint import cuts_of
+from dope.methods.checkpoint import cuts_of, require_new
 from dope.pairs import GraphPairs, GridPairs
 from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts
@@ -53,9 +53,37 @@ def plan(
     >>> decided.method, decided.blocks, decided.in_boxes
     (Exact(tolerance=0.0, rounds=None, merge=True, bracket=False), 1, False)
     """
+    return _decided(
+        energy, method=method, blocks=blocks, overlap=overlap, solver=solver, executor=executor, start=start,
+        memory=memory, checkpoint=checkpoint, resume=resume, out=out,
+    )  # fmt: skip
+
+
+def plan_in_memory(energy: Energy, *, advice: str, **said: Any) -> Plan:
+    """The same where the work needs everything in memory: what does not fit is refused, with this advice."""
+    return _decided(energy, advice=advice, **said)
+
+
+def _decided(
+    energy: Energy,
+    *,
+    method: Method | None = None,
+    blocks: int | Sequence[int] | Partition | None = None,
+    overlap: float | int | None = None,
+    solver: BlockSolver | None = None,
+    executor: Executor | None = None,
+    start: Result | None = None,
+    memory: int | str | None = None,
+    checkpoint: Any = None,
+    resume: Any = None,
+    out: Any = None,
+    advice: str | None = None,
+) -> Plan:
     _check_arguments(energy, method, solver, executor)
     if checkpoint is not None and resume is not None:
         raise InputError("checkpoint and resume are both given; a run that is resumed goes on in its own folder.")
+    if checkpoint is not None:
+        require_new(Path(checkpoint))  # before anything is read
     folder = checkpoint if resume is None else resume
     asked = _Asked(
         energy=energy,
@@ -68,6 +96,7 @@ def plan(
         folder=None if folder is None else os.fspath(folder),
         resume=resume is not None,
         out=out,
+        advice=advice,
     )
     return replace(asked.planned(), start=start_from(energy, start))
 
@@ -86,6 +115,7 @@ class _Asked:
     folder: str | None
     resume: bool
     out: Any
+    advice: str | None = None  # for those who need everything in memory
 
     def planned(self) -> Plan:
         solver, of_solver = self._solver()
@@ -171,7 +201,7 @@ class _Asked:
         if elsewhere:
             return Admm(), "blocks of a graph run in other processes"
         lacking = self._lacking(Exact(), solver)
-        if lacking is not None and boxes_will_do:
+        if lacking is not None and boxes_will_do and self.advice is None:
             return Bracketing(), f"the global minimum, box by box: {lacking}"
         if lacking is not None:
             self._require_room(Exact(), solver)
@@ -209,11 +239,11 @@ class _Asked:
 
     def _require_room(self, method: Method, solver: BlockSolver) -> None:
         lacking = self._lacking(method, solver)
-        if lacking is not None:
-            raise InputError(
-                f"{method!r} needs everything in memory: {lacking}. Allow more memory, or use Bracketing(), which "
-                f"works box by box."
-            )
+        if lacking is None:
+            return
+        sites = " x ".join(map(str, self.energy.shape))
+        advice = self.advice or "Allow more memory, or use Bracketing(), which works box by box."
+        raise InputError(f"{sites} sites are to be in memory, all at once: {lacking}. {advice}")
 
     def _blocks(
         self, method: Method, solver: BlockSolver, executor: Executor, *, in_boxes: bool

@@ -26,7 +26,7 @@ from dope.models import Model, kernel_lam
 from dope.models.smoothing import SMOOTHING
 from dope.pairs import GridPairs, Kernel
 from dope.partition import Partition
-from dope.planning import Plan, plan
+from dope.planning import Plan, plan, plan_in_memory
 from dope.planning.plans import checked_target
 from dope.protocols import BlockSolver, Executor, Method
 from dope.result import Result
@@ -149,38 +149,37 @@ class Segmentation:
         kept = {"checkpoint": checkpoint, "resume": resume}
         draft = None if evidence.learnt else self._draft(frame)
         if draft is not None:
-            whole = self._planned(draft, out=out, **kept)
+            whole = plan(draft, out=out, **kept, **self._said)
             if whole.in_boxes:
                 self._check_boxes()
                 if self.scribbles is not None:
                     self._require_strokes(shape)
                 return _Posed(whole, frame, None, None, draft)
         elif self.mask is None and self.margin is None:
-            self._in_memory(self._planned(self._outline(frame), **kept))  # before strokes are read
+            self._plan_in_memory(frame, kept)  # before strokes are read
         self._require_strokes(shape)
         seeds = evidence.seeds(shape)
         inside = None if self.mask is None else region_of(self.mask, shape)
         frame = replace(frame, where=box_of(shape, inside, seeds, self.margin))
-        planned = self._in_memory(self._planned(self._outline(frame), **kept))
+        planned = self._plan_in_memory(frame, kept)
         if out is not None:
             checked_target(out, shape)
         return _Posed(planned, frame, inside, seeds, None, out)
 
-    def _in_memory(self, planned: Plan) -> Plan:
+    @property
+    def _said(self) -> dict[str, Any]:
+        """What `plan` is told."""
+        names = ("method", "blocks", "overlap", "solver", "executor", "memory")
+        return {name: getattr(self, name) for name in names}
+
+    def _plan_in_memory(self, frame: Frame, kept: dict[str, Any]) -> Plan:
+        planned = plan_in_memory(self._outline(frame), advice=_ADVICE, **kept, **self._said)
         if not planned.in_boxes:
             return planned
-        why = next(one.why for one in planned.decisions if one.what == "method")
         raise InputError(
-            f"colours are learnt from the whole image, which must fit into memory for that, and the plan is another one "
-            f"({why}); expected a probability map or a unary, which are read box by box. Allow more memory, crop it, or "
-            f"make a map first."
+            "colours are learnt from the whole image, in the memory of this process; expected a probability map or a "
+            "unary, which are read box by box. Leave out checkpoint, resume, Bracketing() and Dask, or make a map first."
         )
-
-    def _planned(self, energy: Energy, *, out: Any = None, checkpoint: Any = None, resume: Any = None) -> Plan:
-        return plan(
-            energy, method=self.method, blocks=self.blocks, overlap=self.overlap, solver=self.solver,
-            executor=self.executor, memory=self.memory, checkpoint=checkpoint, resume=resume, out=out,
-        )  # fmt: skip
 
     def _draft(self, frame: Frame) -> Energy:
         """The energy with weights of lam 1 and without seeds; none of its arrays is read."""
