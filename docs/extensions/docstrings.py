@@ -18,7 +18,16 @@ from sphinx.environment import BuildEnvironment
 ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : (.*)$")
 RULE = re.compile(r"^-{3,}\s*$")
 # Where a name without its module may be from.
-MODULES = ("dope", "dope.models", "dope.io", "dope.report", "dope.planning", "dope.protocols", "dope.samples")
+MODULES = (
+    "dope",
+    "dope.models",
+    "dope.io",
+    "dope.report",
+    "dope.planning",
+    "dope.protocols",
+    "dope.flows",
+    "dope.samples",
+)
 
 
 def readable(_app: Sphinx, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
