@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dope import _core
-from dope.arrays import Labels, Sites
+from dope.arrays import BinaryLabels, Sites
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
 from dope.flows import BlockFlow, Flow
@@ -85,7 +85,7 @@ class CheckedBlockFlow:
         self._flow.discharge(g)
         self._flow.check(g)
 
-    def bracket(self, g: int, outside: bool) -> Labels:
+    def bracket(self, g: int, outside: bool) -> BinaryLabels:
         labels = self._flow.bracket(g, outside)
         self._flow.check(g)
         return labels
