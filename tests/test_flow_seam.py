@@ -123,6 +123,20 @@ def test_the_default_method_suits_a_solver_without_flows():
     assert result.trace[0].mu is not None and not result.exact
 
 
+class Elsewhere:
+    """Says that its workers are in other processes, where no residual graph can be shared."""
+
+    workers, elsewhere, gather = 1, True, Serial().gather
+
+
+def test_the_default_method_suits_solver_and_executor():
+    energy, solver = picture(), Counting()
+    assert dope.minimize(energy, blocks=4, solver=solver, executor=Elsewhere()).exact
+    assert set(solver.calls) == {"open_flow"}
+    result = dope.minimize(energy, blocks=4, solver=Threshold(), executor=Elsewhere())
+    assert result.trace[0].mu is not None
+
+
 @pytest.mark.parametrize(
     ("method", "words"),
     [
