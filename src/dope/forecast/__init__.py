@@ -2,5 +2,15 @@
 
 from dope.forecast.costs import Costs, Round
 from dope.forecast.rounds import Forecast, forecast_rounds
+from dope.forecast.workers import Workers, memory_in_all, outline_energy, plan_for_workers
 
-__all__ = ["Costs", "Forecast", "Round", "forecast_rounds"]
+__all__ = [
+    "Costs",
+    "Forecast",
+    "Round",
+    "Workers",
+    "forecast_rounds",
+    "memory_in_all",
+    "outline_energy",
+    "plan_for_workers",
+]

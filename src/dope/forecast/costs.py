@@ -44,6 +44,7 @@ MOST_COST = 1e15
 # message. Measured with benchmarks/simulate.py --overhead.
 TASK_SECONDS, TASK_BYTES = 0.004, 4_000
 # Sites of the cells with which the coordinator is measured: many, so that sites count, and few, so that cells do.
+_NAMES = {"look": "measure"}  # in files of version 0.1
 MANY_IN_A_CELL, FEW_IN_A_CELL = 1 << 15, 1 << 6
 
 
@@ -148,7 +149,7 @@ class Costs:
         """From a file of `save`."""
         try:
             found = json.loads(read_regular(Path(path), "costs", most=1 << 20))
-            rounds = tuple(Round(**one) for one in found["rounds"])
+            rounds = tuple(Round(**{**one, "name": _NAMES.get(one["name"], one["name"])}) for one in found["rounds"])
             costs = cls(**{**found, "rounds": rounds, "spread": tuple(found["spread"])})
             numbers = [*_numbers(costs), *(number for one in rounds for number in _numbers(one)), *costs.spread]
             if not rounds or not costs.spread or not all(0 <= number < MOST_COST for number in numbers):

@@ -1,0 +1,71 @@
+"""Plans for workers that are not here, of arrays of which only the sizes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dope.energy import Energy
+from dope.errors import DopeError, InputError
+from dope.footprint import BOX_PROCESS_BYTES
+from dope.memory import as_text
+from dope.methods import Bracketing
+from dope.pairs import Kernel
+from dope.planning import Plan, plan
+from dope.protocols import Crew, Recipe
+from dope.stored import Absent, AbsentPixels
+
+# Workers of a cluster, and bytes of a site.
+MOST_SIZE = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Workers:
+    """So many workers, each a process of its own somewhere: enough to plan for."""
+
+    workers: int
+    elsewhere: bool = field(default=True, repr=False)
+
+    def gather(self, recipes: Sequence[Recipe]) -> Crew:
+        raise DopeError(f"{len(recipes)} blocks are to be worked on by workers that are only planned for.")
+
+
+def outline_energy(shape: Sequence[int], *, kernel: Kernel = 3, pixel_bytes: int = 1, unary_bytes: int = 4) -> Energy:
+    """An energy of which only the sizes are known: of a pixel and of a site's unary, in bytes."""
+    sides = tuple(shape)
+    if not sides or any(n < 1 for n in sides):
+        raise InputError(f"shape is {sides}; expected the number of sites along each axis, at least 1.")
+    _check_size("pixel_bytes", pixel_bytes, 0)
+    _check_size("unary_bytes", unary_bytes, 1)
+    pixels: Any = AbsentPixels((*sides, pixel_bytes)) if pixel_bytes else None
+    return Energy.grid(Absent(sides, unary_bytes), features=pixels, kernel=kernel)
+
+
+def plan_for_workers(
+    energy: Energy, *, workers: int, memory: int, blocks: int | Sequence[int] | None = None
+) -> Plan:
+    """With the blocks that fit where each worker has so much memory, or with those given, which have to fit."""
+    _check_size("workers", workers, 1)
+    room = memory - BOX_PROCESS_BYTES
+    if room <= 0:
+        raise InputError(f"a worker has {as_text(memory)}; expected more than {as_text(BOX_PROCESS_BYTES)}.")
+    found = plan(
+        energy, blocks=blocks, method=Bracketing(), executor=Workers(workers), memory=memory_in_all(workers, room)
+    )
+    if found.worker_bytes > memory:
+        raise InputError(
+            f"a block takes {as_text(found.worker_bytes)}, and a worker has {as_text(memory)}; ask for more blocks."
+        )
+    return found
+
+
+def memory_in_all(workers: int, room: int) -> int:
+    """What `minimize` is to be told, where every worker has room for blocks; it counts one process."""
+    return workers * room + BOX_PROCESS_BYTES
+
+
+def _check_size(name: str, value: int, least: int) -> None:
+    """Refuse numbers below their least, or such as nothing has."""
+    if not least <= value <= MOST_SIZE:
+        raise InputError(f"{name} is {value}; expected {least} to {MOST_SIZE:,}.")
