@@ -30,6 +30,7 @@ from dope.steps import Step, slim
 MOST_EVENTS = 1 << 16
 
 Watch = Callable[[Step], object]
+Listener = Callable[[Event], object]
 Job = Callable[["Conductor"], Result]
 
 
@@ -71,7 +72,8 @@ class Run:
     """A job under way.
 
     Iterate over it for events: `BlockBegun`, `BlockDone`, `Stepped` for every round, and `Finished` at the end. All
-    methods may be called from any thread.
+    methods may be called from any thread. `watch` is called with every Step, and ends the run where it returns True;
+    `tell` with every event as it happens, by the thread in which it does, one at a time.
 
     Examples
     --------
@@ -83,8 +85,8 @@ class Run:
     -3.0
     """
 
-    def __init__(self, job: Job, *, watch: Watch | None = None) -> None:
-        self._job, self._watch = job, watch
+    def __init__(self, job: Job, *, watch: Watch | None = None, tell: Listener | None = None) -> None:
+        self._job, self._watch, self._listener = job, watch, tell
         self._cancellation = Cancellation()
         self._news = threading.Condition()
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
@@ -206,6 +208,8 @@ class Run:
             self._events.append(event)
             self._told += 1
             self._news.notify_all()
+            if self._listener is not None:
+                self._listener(event)
 
 
 class Conductor:
@@ -268,9 +272,7 @@ class Conductor:
                 if step.stopped != "cancelled":
                     self._show(step)
                 yield step
-                if step.stopped is not None:
-                    continue
-                if self._wants_to_leave(step):
+                if self._wants_to_leave(step) and step.stopped is None:
                     self._left = True
                     try:
                         yield self._stamped(steps.throw(Leave()), estimate)
