@@ -144,8 +144,9 @@ def _read(name: str, kind: Any, value: Any, place: str) -> Any:
     try:
         return of_kind(kind, value)
     except (ValueError, OverflowError) as error:
+        written = ", as dope segment --json writes it" if place else ""
         raise InputError(
-            f"{place}{name} is {reprlib.repr(value)}; expected {kind_in_words(kind)}, as dope segment --json writes it"
+            f"{place}{name} is {reprlib.repr(value)}; expected {kind_in_words(kind)}{written}."
         ) from error
 
 

@@ -59,10 +59,14 @@ class Described:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A segmentation whose files are open: `said` has arrays in place of paths, `image` is the image's file, if any."""
+    """A segmentation whose files are open: `said` has arrays in place of paths.
+
+    `image` is the image's file, if it has one, and `scratch` the folder of what was unpacked, where boxes are read.
+    """
 
     said: Segmentation
     image: Image | None
+    scratch: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +139,7 @@ class Files:
         for name in _MAPS:
             if name in self.found:
                 arrays[name] = self._open_map(name, image, folder)
-        return Opened(replace(self.said, **arrays), image)
+        return Opened(replace(self.said, **arrays), image, folder)
 
     def _open_map(self, name: str, image: Image | None, folder: Path | None) -> Any:
         found = self._load(getattr(self.said, name), folder)

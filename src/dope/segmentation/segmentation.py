@@ -109,6 +109,12 @@ class Segmentation:
         said = self.files().described
         return said.evidence.sites(said.image, said.channel_axis)
 
+    @property
+    def paths(self) -> list[str]:
+        """Of the files that it reads."""
+        arrays = (self.image, self.scribbles, self.probability, self.unary, self.mask)
+        return [os.fspath(array) for array in arrays if isinstance(array, (str, os.PathLike))]
+
     def files(self) -> Files:
         """Its files, where fields are paths: of them no more is read than headers."""
         from dope.segmentation.files import Files  # here: `import dope` does without dope.io and Pillow
