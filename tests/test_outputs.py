@@ -27,7 +27,6 @@ from dope.errors import DopeError, InputError
 from dope.io import FORMATS, load, open_labels, read_image, save_labels, write_image
 from test_io_zarr import ome
 
-
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need rights here")
 
 FOR_LABELS = [suffix for suffix, kind in FORMATS.items() if kind.save is not None]

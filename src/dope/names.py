@@ -121,6 +121,7 @@ def _of_one_of(kinds: tuple[Any, ...], value: Any) -> Any:
 
 
 def kind_in_words(kind: Any) -> str:
+    """A type, for an error."""
     return getattr(kind, "__name__", str(kind)) if not get_args(kind) else str(kind)
 
 

@@ -62,9 +62,7 @@ def _dice(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> float:
     return 2 * int((one & other).sum()) / total if total else 1.0
 
 
-def _energies(
-    said: Segmentation, ours: npt.NDArray[np.bool_], theirs: npt.NDArray[np.bool_]
-) -> dict[str, str]:
+def _energies(said: Segmentation, ours: npt.NDArray[np.bool_], theirs: npt.NDArray[np.bool_]) -> dict[str, str]:
     # How it was minimized does not matter here, and a cluster need not be there any more.
     said = replace(said, blocks=None, overlap=None, method=None, solver=None, executor=None)
     if said.shape != ours.shape:

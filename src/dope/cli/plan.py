@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dope.cli.tables import duration, print_rows
-from dope.energy import Energy
-from dope.errors import DopeError, InputError
+from dope.errors import InputError
 from dope.executors import Threads
-from dope.footprint import BOX_PROCESS_BYTES
-from dope.forecast import Costs, Forecast, forecast_rounds
+from dope.forecast import Costs, Forecast, forecast_rounds, memory_in_all, outline_energy, plan_for_workers
 from dope.io import check_writable
 from dope.memory import as_bytes, as_text
 from dope.planning import Plan
 from dope.planning import plan as planned
-from dope.protocols import Crew, Recipe
-from dope.stored import Absent, AbsentPixels
-
-# Of what is counted in bytes or workers here.
-MOST_SIZE = (1 << 31) - 1
 
 
 def plan(
@@ -48,67 +39,23 @@ def plan(
 ) -> None:
     """Say how a problem of this size would be cut up, and what that takes."""
     sides = shape_from(shape)
-    _check_sizes(workers=(workers, 1), pixel_bytes=(pixel_bytes, 0), unary_bytes=(unary_bytes, 1))
-    energy = _outline(sides, kernel, pixel_bytes=pixel_bytes, unary_bytes=unary_bytes)
+    energy = outline_energy(sides, kernel=kernel, pixel_bytes=pixel_bytes, unary_bytes=unary_bytes)
     if memory is None and (costs is not None or storage is not None):
         raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")
     measured = _costs(kernel, len(sides), costs, measure, overwrite=overwrite)
     if memory is None:
         print_rows(_rows(planned(energy, blocks=blocks, executor=Threads(workers)), "labels"))
         return
-    each = as_bytes(memory)
-    found = _planned_for_workers(energy, blocks, Workers(workers), each)
+    found = plan_for_workers(energy, workers=workers, memory=as_bytes(memory), blocks=blocks)
     rate = math.inf if storage is None else as_bytes(storage)
     rounds = forecast_rounds(found, measured or Costs.measured(kernel, len(sides)), storage=rate)
     forecast = forecast_rows(found, rounds)
     print_rows({**_rows(found, "labels", "memory", *forecast), **forecast})
 
 
-@dataclass(frozen=True)
-class Workers:
-    """So many workers, each a process of its own somewhere: enough to plan for."""
-
-    workers: int
-    elsewhere: bool = field(default=True, repr=False)
-
-    def gather(self, recipes: Sequence[Recipe]) -> Crew:
-        raise DopeError(f"{len(recipes)} blocks are to be worked on by workers that are only planned for.")
-
-
-def _outline(shape: tuple[int, ...], kernel: int, *, pixel_bytes: int, unary_bytes: int) -> Energy:
-    """An energy of which only the sizes are known."""
-    pixels: Any = AbsentPixels((*shape, pixel_bytes)) if pixel_bytes else None
-    unary: Any = Absent(shape, unary_bytes)
-    return Energy.grid(unary, features=pixels, kernel=kernel)
-
-
-def _planned_for_workers(energy: Energy, blocks: int | None, workers: Workers, each: int) -> Plan:
-    """With the blocks that fit where each worker has so much memory, or with those given."""
-    room = each - BOX_PROCESS_BYTES
-    if room <= 0:
-        raise InputError(f"a worker has {as_text(each)}; expected more than {as_text(BOX_PROCESS_BYTES)}.")
-    found = planned(energy, blocks=blocks, executor=workers, memory=_in_all(workers, room))
-    if found.worker_bytes > each:
-        raise InputError(
-            f"a block takes {as_text(found.worker_bytes)}, and a worker has {as_text(each)}; ask for more blocks."
-        )
-    return found
-
-
-def _in_all(workers: Workers, room: int) -> int:
-    """What `minimize` is to be told, where every worker has room for blocks; it counts one process."""
-    return workers.workers * room + BOX_PROCESS_BYTES
-
-
 def _rows(plan: Plan, *less: str) -> dict[str, str]:
     """What a plan says, but for some of it."""
     return {name: text for name, text in plan.rows().items() if name not in less}
-
-
-def _check_sizes(**sizes: tuple[int, int]) -> None:
-    for name, (value, least) in sizes.items():
-        if not least <= value <= MOST_SIZE:
-            raise InputError(f"{name} is {value}; expected {least} to {MOST_SIZE:,}.")
 
 
 def _costs(kernel: int, dimensions: int, file: str | None, measure: str | None, *, overwrite: bool) -> Costs | None:
@@ -146,7 +93,7 @@ def forecast_rows(plan: Plan, rounds: list[Forecast]) -> dict[str, str]:
             rows[f"time, {words.get(name, name)}"] = _time(some)
     rows["time"] = f"about {duration(total)} with {workers} workers"
     rows["coordinator"] = f"at work {duration(coordinator)} of that{_most_workers(coordinator, rounds)}"
-    rows["with these blocks"] = f"dope.minimize(..., memory={workers * plan.block_bytes + BOX_PROCESS_BYTES})"
+    rows["with these blocks"] = f"dope.minimize(..., memory={memory_in_all(workers, plan.block_bytes)})"
     return rows
 
 

@@ -35,7 +35,7 @@ def segment(
     ] = None,
     from_: Annotated[
         str | None,
-        typer.Option("--from", help="Repeat the run of this report (--json); what else is given replaces what it says."),
+        typer.Option("--from", help="Repeat the run of this report (--json); options replace what it says."),
     ] = None,
     scribbles: Annotated[
         str | None, typer.Option(help="Strokes: JSON, or a label image of 0 none, 1 foreground, 2 background.")
@@ -58,9 +58,7 @@ def segment(
     rounds: Annotated[
         int | None, typer.Option(help="How often colours are estimated again; by default 5 with --rectangle, else 0.")
     ] = None,
-    connected: Annotated[
-        bool, typer.Option("--connected", help="Keep only what is connected to a stroke.")
-    ] = False,
+    connected: Annotated[bool, typer.Option("--connected", help="Keep only what is connected to a stroke.")] = False,
     blocks: Annotated[int | None, typer.Option(help="Number of blocks; by default it follows from the size.")] = None,
     overlap: Annotated[float, typer.Option(help="How much each block's side grows, as a fraction.")] = 0.0,
     method: Annotated[

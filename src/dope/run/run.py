@@ -1,7 +1,7 @@
 """Run: work in the background that can be watched, read from and cancelled at any moment.
 
-A *job* is what a run does: a function of its `Conductor` that gives a Result. It may read the steps of one method, or of
-several one after the other (colours that are estimated again): they have one trace, one clock and one cancel.
+A *job* is what a run does: a function of its `Conductor` that gives a Result. It may read the steps of one method, or
+of several one after the other (colours that are estimated again): they have one trace, one clock and one cancel.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Run:
         read = 0
         while True:
             with self._news:
-                self._news.wait_for(lambda: self._told > read or self._over.is_set())
+                self._news.wait_for(lambda read=read: self._told > read or self._over.is_set())  # type: ignore[misc]
                 fresh = self._told - read
                 news = list(self._events)[-fresh:] if fresh else []
                 read = self._told

@@ -145,9 +145,7 @@ def _read(name: str, kind: Any, value: Any, place: str) -> Any:
         return of_kind(kind, value)
     except (ValueError, OverflowError) as error:
         written = ", as dope segment --json writes it" if place else ""
-        raise InputError(
-            f"{place}{name} is {reprlib.repr(value)}; expected {kind_in_words(kind)}{written}."
-        ) from error
+        raise InputError(f"{place}{name} is {reprlib.repr(value)}; expected {kind_in_words(kind)}{written}.") from error
 
 
 def _path(name: str, value: Any) -> str | None:

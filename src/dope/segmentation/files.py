@@ -1,6 +1,6 @@
 """The files of a segmentation: described first, so that it is known how to read them, and then opened.
 
-    paths → descriptions (headers alone) → plan → arrays in memory, or arrays that stay in their files
+paths → descriptions (headers alone) → plan → arrays in memory, or arrays that stay in their files
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _WITH_ALPHA = (".png",)
 
 
 def is_path(value: object) -> bool:
+    """Whether a field names a file."""
     return isinstance(value, (str, os.PathLike))
 
 

@@ -2,8 +2,8 @@
 
     frame (mask, margin) → plan → unaries → seeds → Energy → minimize, colours estimated again → labels in place
 
-What is known may be scribbles (their colours are learnt), a probability map, or unaries themselves. With one of the last
-two the arrays need not fit into memory: they are read box by box where the plan says so.
+What is known may be scribbles (their colours are learnt), a probability map, or unaries themselves. With one of the
+last two the arrays need not fit into memory: they are read box by box where the plan says so.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Segmentation:
     """What to segment, what is known about it, and how: see `segment` for what each field means.
 
     Arrays may be paths of files, of any format that `dope.io` reads, strokes of JSON included: an image says its own
-    spacing and channels then, and maps must lie on it. It reads nothing before it is planned or run, and can do both again
-    and again.
+    spacing and channels then, and maps must lie on it. It reads nothing before it is planned or run, and can do both
+    again and again.
     """
 
     image: Any
@@ -295,7 +295,8 @@ class Segmentation:
             return planned
         raise InputError(
             "colours are learnt from the whole image, in the memory of this process; expected a probability map or a "
-            "unary, which are read box by box. Leave out checkpoint, resume, Bracketing() and Dask, or make a map first."
+            "unary, which are read box by box. Leave out checkpoint, resume, Bracketing() and Dask, or make a map "
+            "first."
         )
 
     def _draft(self, frame: Frame) -> Energy:
@@ -306,10 +307,10 @@ class Segmentation:
             unary = Stored.of("unary", self.unary)
         else:
             unary = SoftUnary(Stored.of("probability", self.probability), region)
+        pixels = Stored.of("features", frame.pixels.array, channels=frame.pixels.channels)
         return Energy.grid(
-            unary, kernel=self.kernel, features=Stored.of("features", frame.pixels.array, channels=frame.pixels.channels),
-            beta=self.beta, spacing=self.spacing, mask=region,
-        )  # fmt: skip
+            unary, kernel=self.kernel, features=pixels, beta=self.beta, spacing=self.spacing, mask=region
+        )
 
     def _outline(self, frame: Frame) -> Energy:
         """An energy of which only the sizes are known, with what is in hand beside it."""
@@ -358,7 +359,7 @@ class Segmentation:
     def _minimized(
         self, posed: _Posed, subject: Subject, unary: Any, conductor: Conductor, start: Result | None
     ) -> tuple[Energy, Result]:
-        """Minimize, and as long as labels change and rounds are left, estimate the model from them and minimize again."""
+        """Minimize and, as long as labels change and rounds are left, estimate the model from them, and again."""
         estimates = self.estimates
         energy = subject.energy(unary)
         first = posed.in_frame(start)
@@ -472,6 +473,7 @@ class _AbsentUnary:
 
 
 def _no_job(conductor: Conductor) -> Result:
+    del conductor
     raise InputError("nothing is to be run.")
 
 

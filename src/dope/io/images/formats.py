@@ -43,7 +43,8 @@ class Format:
     """How files of one kind are read and written; `save` is None where labels would not come back as they were.
 
     `unpack` is for what `load` reads whole, and `draft` for what can be written box by box, where there is such a way.
-    `chunks` are those that labels of a shape are written in, where there are such. `source` is the file or folder that is read of a name that means a part of one, `store` what that is a part of.
+    `chunks` are those that labels of a shape are written in, where there are such.
+    `source` is the file or folder that is read of a name that means a part of one, `store` what that is a part of.
     """
 
     name: str
