@@ -29,7 +29,8 @@ def test_a_problem_that_no_machine_holds_is_planned_within_seconds():
     assert result.exit_code == 0, result.output
     assert time.perf_counter() - begun < 30  # a second or two on a machine with nothing else to do
     for words in ("500,000,000,000", "(18 x 17 x 9)", "556 x 589 x 556", "memory of a worker", "read from storage",
-                  "bytes per round", "time, look", "passes", "time, finish", "100 workers", "coordinator"):  # fmt: skip
+                  "bytes per round", "time, measure", "passes", "time, finish", "100 workers",
+                  "coordinator"):  # fmt: skip
         assert words in result.output
 
 

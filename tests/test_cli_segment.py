@@ -205,12 +205,11 @@ BAD = {
     "strokes outside": (["photo.png", "--scribbles", "outside.json"], "outside the picture"),
     "probability above 1": (["photo.png", "--probability", "above.npy"], "probability"),
     "probability of another shape": (["photo.png", "--probability", "small.png"], "does not lie on photo.png"),
-    "probability of another affine": (["t1.nii.gz", "--probability", "moved.nii.gz"], "does not lie on t1.nii.gz"),
     "text named png": (["fake.png", "--scribbles", "strokes.png"], "fake.png"),
     "truncated": (["cut.png", "--scribbles", "strokes.png"], "cut.png"),
     "even kernel": (["photo.png", "--scribbles", "strokes.png", "--kernel", "4"], "kernel is 4"),
     "negative lam": (["photo.png", "--scribbles", "strokes.png", "--lam", "-1"], "lam|weight"),
-    "no memory": (["photo.png", "--scribbles", "strokes.png", "--memory", "1kB"], "of memory, and 1 kB are allowed"),
+    "no memory": (["photo.png", "--scribbles", "strokes.png", "--memory", "1kB"], "and 1 kB are allowed"),
     "too many blocks": (["photo.png", "--scribbles", "strokes.png", "--blocks", "99999"], "blocks"),
     "no workers": (["photo.png", "--scribbles", "strokes.png", "--workers", "0"], "Threads"),
     "no time": (["photo.png", "--scribbles", "strokes.png", "--seconds", "-1"], "--seconds is -1"),
@@ -232,9 +231,6 @@ def test_bad_input_is_one_line_and_exit_code_2(photo, arguments, words):
     write_image("one.png", (STROKES == 1).astype(np.uint8))
     (photo / "outside.json").write_text(json.dumps({"fg": [[[3, 3]]], "bg": [[[900, 3]]]}))
     np.save("above.npy", np.full(TRUTH.shape, 1.5))
-    moved = nibabel.Nifti1Image.from_filename("wm.nii.gz")
-    affine = moved.affine + np.diag([0, 0, 0.5, 0])
-    nibabel.save(nibabel.Nifti1Image(np.asarray(moved.dataobj), affine), "moved.nii.gz")
     (photo / "fake.png").write_text("this is not a picture")
     (photo / "cut.png").write_bytes((photo / "photo.png").read_bytes()[:200])
     begun = time.perf_counter()
@@ -245,6 +241,16 @@ def test_bad_input_is_one_line_and_exit_code_2(photo, arguments, words):
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("dope: ") and re.search(words, lines[0]), result.stderr
     assert not (photo / "out.png").exists()
+
+
+@IN_SCAN
+def test_a_map_that_lies_elsewhere_is_refused():
+    moved = nibabel.Nifti1Image.from_filename("wm.nii.gz")
+    affine = moved.affine + np.diag([0, 0, 0.5, 0])
+    nibabel.save(nibabel.Nifti1Image(np.asarray(moved.dataobj), affine), "moved.nii.gz")
+    result = run("segment", "t1.nii.gz", "--probability", "moved.nii.gz", "-o", "out.nii.gz")
+    assert result.exit_code == 2 and "moved.nii.gz: does not lie on t1.nii.gz" in result.stderr
+    assert not Path("out.nii.gz").exists()
 
 
 def test_outputs_are_checked_before_anything_is_computed(photo):

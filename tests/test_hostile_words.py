@@ -26,6 +26,7 @@ import dope
 from dope import Energy, InputError, cli, segment
 from dope.cli.screen import LONGEST_LINE, printable, shortened
 from dope.io import write_image, write_text
+from dope.segmentation.document import KINDS, PLUG_INS
 
 ESCAPES = "\x1b[31m\x1b]0;owned\x07\x9b2J\x7f\u202e\u2028\r\n[/x]:smile:"
 SHAPE = (24, 20)
@@ -176,7 +177,7 @@ def test_kernels_and_margins_beyond_all_bounds():
 WRONG = [None, True, -1, 1e400, 10**400, "", "a\0b", ESCAPES, [], [[1]], [ESCAPES]]
 
 
-@pytest.mark.parametrize("name", dope.cli.job.Job.__dataclass_fields__)
+@pytest.mark.parametrize("name", [*KINDS, *PLUG_INS])
 def test_a_report_with_settings_of_wrong_types(folder, name):
     job = {"image": "p.png", "scribbles": "s.png"}
     for value in WRONG:

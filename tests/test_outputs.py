@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import importlib
 import io
 import itertools
 import json
@@ -20,13 +19,13 @@ from typer.main import get_command
 
 import dope
 from dope import cli, durable, samples
-from dope.cli import progress, trace
+from dope.cli import progress, segmenting, trace
+from dope.cli.outcome import Outcome
+from dope.cli.pictures import Seen
 from dope.durable import replacing, replacing_folder, write_durably
 from dope.errors import DopeError, InputError
 from dope.io import FORMATS, load, open_labels, read_image, save_labels, write_image
 from test_io_zarr import ome
-
-command = importlib.import_module("dope.cli.segment")  # a function has taken its name in the package
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need rights here")
 
@@ -308,16 +307,16 @@ def meanwhile(monkeypatch):
     """What somebody else does, on the one machine, before a run is over."""
 
     def during(*, before=lambda: None, after=lambda: None):
-        compute = command.segmented
+        compute = dope.Segmentation.run
 
-        def segmented(*arguments, **settings):
+        def run_meanwhile(*arguments, **settings):
             before()
             try:
                 return compute(*arguments, **settings)
             finally:
                 after()
 
-        monkeypatch.setattr(command, "segmented", segmented)
+        monkeypatch.setattr(dope.Segmentation, "run", run_meanwhile)
 
     return during
 
@@ -325,7 +324,7 @@ def meanwhile(monkeypatch):
 @pytest.fixture
 def plain_page(monkeypatch):
     """A report without charts, which take longer than everything else."""
-    monkeypatch.setattr(command, "page", lambda run: f"<!doctype html>{run.title}" * 1000)
+    monkeypatch.setattr(segmenting, "page", lambda run: f"<!doctype html>{run.title}" * 1000)
 
 
 PLAIN_PAGE = pytest.mark.usefixtures("plain_page")
@@ -447,13 +446,19 @@ def test_a_trace_is_a_new_file():
 
 @PLAIN_PAGE
 @both_ways
-@pytest.mark.parametrize("broken", ["_picture", "page", "_record"])
-def test_what_cannot_be_drawn_fails_alone(monkeypatch, more, broken):
+@pytest.mark.parametrize(
+    ("place", "broken", "name"),
+    [
+        (Seen, "picture", "side/overlay.png"),
+        (segmenting, "page", "side/report.png"),
+        (Outcome, "record", "side/json.png"),
+    ],
+)
+def test_what_cannot_be_drawn_fails_alone(monkeypatch, more, place, broken, name):
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(command, broken, fail)
-    name = {"_picture": "side/overlay.png", "page": "side/report.png", "_record": "side/json.png"}[broken]
+    monkeypatch.setattr(place, broken, fail)
     assert warned(segmented(*more), name) and whole()
 
 
@@ -470,7 +475,7 @@ def test_an_interrupt_while_side_outputs_are_written_leaves_the_mask(monkeypatch
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "write_record", interrupt)
+    monkeypatch.setattr(segmenting, "write_record", interrupt)
     result = segmented(*more)
     assert result.exit_code == 130 and whole()
     assert not Path("side/json.png").exists()

@@ -8,6 +8,7 @@ from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import typer
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
@@ -59,6 +60,8 @@ def _settings(function: Callable[..., Any]) -> Iterator[tuple[str, ArgumentInfo 
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         hint = hints[name]
+        if hint is typer.Context:
+            continue
         kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         info = next((note for note in notes if isinstance(note, (ArgumentInfo, OptionInfo))), OptionInfo())
         yield name, info, kind, parameter.default

@@ -11,7 +11,7 @@ from dope import __version__
 from dope.cli import screen
 from dope.cli.compare import compare
 from dope.cli.demo import demo
-from dope.cli.exits import EXIT_CODES, Commands, be_quiet, be_talkative
+from dope.cli.exits import EXIT_CODES, Command, Commands, be_quiet, be_talkative
 from dope.cli.info import info
 from dope.cli.minimize import minimize
 from dope.cli.paper import paper
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (segment, minimize, info, plan, compare, demo, paper):
-    app.command(epilog=EXIT_CODES)(command)
+    app.command(cls=Command, epilog=EXIT_CODES)(command)
 
 
 def _version(asked: bool) -> None:

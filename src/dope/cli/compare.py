@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import typer
 
-from dope.cli.job import Inputs, Job
 from dope.cli.tables import print_rows
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.io import load
-from dope.segmentation import stated_energy
+from dope.segmentation import Segmentation
 
 
 def compare(
@@ -28,13 +28,14 @@ def compare(
     lam: Annotated[float | None, typer.Option(help="As in dope segment.")] = None,
 ) -> None:
     """Compare two masks: Dice, differing sites and, with an energy, Delta E = 100 (E(A) - E(B)) / |E(B)| %."""
-    job = None
+    said = None
     if run is not None and image is not None:
         raise InputError("both --run and --image are given; expected one of them.")
     if run is not None:
-        job = Job.from_report(run)
+        said = Segmentation.from_json(run)
     elif image is not None:
-        job = Job(image=image, scribbles=scribbles, probability=probability, kernel=kernel, lam=lam)
+        weight: Any = "auto" if lam is None else lam
+        said = Segmentation(image=image, scribbles=scribbles, probability=probability, kernel=kernel, lam=weight)
     ours, theirs = _labels(a), _labels(b)
     if ours.shape != theirs.shape:
         raise InputError(f"{a} is shaped {ours.shape} and {b} {theirs.shape}; expected the same shape.")
@@ -45,8 +46,8 @@ def compare(
         "differing": f"{differing:,} ({differing / ours.size:.4%})",
         "Dice": f"{_dice(ours, theirs):.6f}",
     }
-    if job is not None:
-        rows |= _energies(job, ours, theirs)
+    if said is not None:
+        rows |= _energies(said, ours, theirs)
     print_rows(rows)
 
 
@@ -61,11 +62,12 @@ def _dice(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> float:
     return 2 * int((one & other).sum()) / total if total else 1.0
 
 
-def _energies(job: Job, ours: npt.NDArray[np.bool_], theirs: npt.NDArray[np.bool_]) -> dict[str, str]:
-    inputs = Inputs.of(job)
-    if inputs.image.shape != ours.shape:
-        raise InputError(f"the masks are shaped {ours.shape} and {job.image} {inputs.image.shape}; expected the same.")
-    energy, where = stated_energy(inputs.pixels, **inputs.arrays, **job.model_settings)
+def _energies(said: Segmentation, ours: npt.NDArray[np.bool_], theirs: npt.NDArray[np.bool_]) -> dict[str, str]:
+    # How it was minimized does not matter here, and a cluster need not be there any more.
+    said = replace(said, blocks=None, overlap=None, method=None, solver=None, executor=None)
+    if said.shape != ours.shape:
+        raise InputError(f"the masks are shaped {ours.shape} and {said.image} {said.shape}; expected the same.")
+    energy, where = said.energy()
     one, other = (_energy(energy, labels[where]) for labels in (ours, theirs))
     change = 100 * (one - other) / (abs(other) or 1.0)
     return {"E(A)": f"{one:,.10g}", "E(B)": f"{other:,.10g}", "Delta E": f"{change:+.6g} %"}

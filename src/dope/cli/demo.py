@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +10,14 @@ from typing import Annotated
 import typer
 
 from dope import samples
-from dope.cli.exits import Cancel, Watch, exit_code
-from dope.cli.methods import METHODS, MethodName
+from dope.cli.clock import Clock
+from dope.cli.exits import Cancel, exit_code
+from dope.cli.methods import MethodName
 from dope.cli.outputs import SideOutputs
-from dope.cli.progress import Counted, at_work
+from dope.cli.progress import at_work
 from dope.cli.screen import progress_console, say
 from dope.cli.tables import bound_in_words, print_rows
+from dope.cli.watch import Watch
 from dope.durable import replacing
 from dope.errors import InputError, MissingExtraError
 from dope.executors import Threads
@@ -26,10 +27,11 @@ from dope.io.images.scribbles import Scribbles
 from dope.io.places import Place, check_apart
 from dope.memory import peak_bytes
 from dope.models import kernel_lam
+from dope.names import METHODS
 from dope.partition import Partition
 from dope.report import block_map, convergence, overlay
 from dope.result import Result
-from dope.segmentation import segment
+from dope.segmentation import Segmentation
 
 MASK, OVERLAY, BLOCKS, PLOT = "mask.png", "overlay.png", "blocks.png", "convergence.png"
 
@@ -49,25 +51,26 @@ def demo(
     threads = Threads(workers)
     lam = kernel_lam(kernel)
     _make_folder(output)
-    begun = time.perf_counter()
-    console = progress_console()
+    clock, console = Clock(), progress_console()
     with samples.canyon_wren() as sample, Cancel() as cancel:
         given = (sample.photo, sample.scribbles)
         names = (MASK, OVERLAY, BLOCKS, PLOT, *(file.name for file in given))
         check_apart(map(Place.of, given), {name: Place.of(output / name) for name in names})
-        with at_work(console, f"reading {sample.photo.name}"):
+        with clock.counting("reading"), at_work(console, f"reading {sample.photo.name}"):
             image = read_image(sample.photo)
             scribbles = read_scribbles(sample.scribbles, image.shape)
             # Says what is wrong with blocks or overlap before anything is computed.
             Partition.grid(scribbles.shape, blocks if blocks is not None else 1, overlap=overlap)
         with at_work(console, "learning colours, minimizing") as show:
             way = None if method is None else METHODS[method]()
-            executor = Counted(threads, show.done)
-            result = segment(
-                image, scribbles=scribbles, kernel=kernel, lam=lam,
-                blocks=blocks, overlap=overlap, method=way, executor=executor, watch=Watch(cancel, show),
+            said = Segmentation(
+                image=image, scribbles=scribbles, kernel=kernel, lam=lam, blocks=blocks, overlap=overlap, method=way,
+                executor=threads,
             )  # fmt: skip
-        with at_work(console, "drawing"):
+            watch = Watch(cancel, show)
+            result = said.run(watch=watch, tell=watch.tell)
+        clock.spent["minimizing"] = result.seconds
+        with clock.counting("writing"), at_work(console, "drawing"):
             run = _Run(image, scribbles, result, kernel, overlap)
             write_image(output / MASK, result.labels)  # first: whatever becomes of the others, it is there
             side = SideOutputs()
@@ -75,7 +78,7 @@ def demo(
                 with side.alone(file.name), replacing(output / file.name) as temporary:
                     shutil.copyfile(file, temporary)
             missing = _write_pictures(run, output, side)
-    _print_table(run, seconds=time.perf_counter() - begun)
+    _print_table(run, clock)
     say()
     say(f"{', '.join([MASK, *side.written])} are in {output}")
     if missing:
@@ -118,7 +121,7 @@ def _write_pictures(run: _Run, folder: Path, side: SideOutputs) -> str:
     return ""
 
 
-def _print_table(run: _Run, seconds: float) -> None:
+def _print_table(run: _Run, clock: Clock) -> None:
     result, peak = run.result, peak_bytes()
     assert result.problem is not None
     height, width = result.labels.shape
@@ -131,7 +134,7 @@ def _print_table(run: _Run, seconds: float) -> None:
         "lower bound": bound_in_words(result),
         "sites proved": "-" if result.proved is None else f"{result.proved:.2%}",
         "foreground": f"{result.labels.mean():.2%}",
-        "seconds": f"{seconds:.1f} in all, {result.trace[-1].seconds:.1f} minimizing",
+        "seconds": clock.in_words(),
         "peak memory": "-" if peak is None else f"{peak / 1e9:.2f} GB",
     }
     print_rows(rows)

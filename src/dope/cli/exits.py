@@ -5,21 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from dope import starting
 from dope.cli import screen
+from dope.cli.flags import flags_of, in_flags
 from dope.errors import DopeError
-from dope.steps import Step
 
 DEFECT = 1
 BAD_INPUT = 2
@@ -73,6 +71,17 @@ class Commands(TyperGroup):
             code, words = _judged(error)
             screen.complain(words)
         return code if isinstance(code, int) else 0
+
+
+class Command(TyperCommand):
+    """A command, whose errors name its options in place of the library's arguments."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DopeError as error:
+            error.args = (in_flags(str(error), flags_of(self.params)), *error.args[1:])
+            raise
 
 
 def _judged(error: Exception) -> tuple[int, str]:
@@ -157,19 +166,3 @@ class Cancel:
         # Straight to the descriptor: the signal may have come in the middle of a print.
         with suppress(OSError):
             os.write(2, b"\ndope: stopping after this round; Ctrl-C again to stop at once\n")
-
-
-@dataclass
-class Watch:
-    """Shows every step, and stops the run after Ctrl-C or at a time by `time.perf_counter`."""
-
-    cancel: Cancel
-    show: Callable[[Step], object]
-    until: float | None = None
-    late: bool = False
-
-    def __call__(self, step: Step) -> bool:
-        self.cancel.rounds += 1
-        self.show(step)
-        self.late = self.until is not None and time.perf_counter() > self.until
-        return self.cancel.asked or self.late

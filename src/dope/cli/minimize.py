@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,19 +10,22 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dope.api import minimize as minimized
-from dope.cli.exits import CANCELLED, Cancel, Watch, exit_code
-from dope.cli.methods import METHODS, SOLVERS, MethodName, solver_of
+from dope.cli.clock import Clock
+from dope.cli.exits import CANCELLED, Cancel, exit_code
+from dope.cli.methods import MethodName, solver_of
 from dope.cli.outputs import SideOutputs
-from dope.cli.progress import Counted, at_work
+from dope.cli.progress import at_work
 from dope.cli.record import command, summary_of, trace_of, versions, write_record
 from dope.cli.screen import complain, progress_console
 from dope.cli.tables import print_rows
+from dope.cli.watch import Watch
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io import ENERGY_FORMATS, Instance, check_writable, read_instance, save_labels, write_text
 from dope.io.images.formats import input_place, labels_place
 from dope.io.places import Place, check_apart
+from dope.names import METHODS, SOLVERS
+from dope.planning import plan
 from dope.result import Result
 
 _TEXT = ".txt"
@@ -99,7 +101,7 @@ class Task:
         if self.seconds is not None and not self.seconds > 0:
             raise InputError(f"--seconds is {self.seconds}; expected a number above 0.")
         if self.seed is not None and self.solver is None:
-            raise InputError(f"--seed is {self.seed} without --solver; name the solver that it is for.")
+            raise InputError(f"seed is {self.seed} without --solver; name the solver that it is for.")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -152,7 +154,7 @@ class _Outcome:
     task: Task
     instance: Instance
     result: Result
-    seconds: float
+    clock: Clock
     late: bool
 
     @property
@@ -177,28 +179,29 @@ class _Outcome:
 
 
 def _run(task: Task, outputs: Outputs) -> int:
-    begun = time.perf_counter()
-    console = progress_console()
+    clock, console = Clock(), progress_console()
     settings = task.settings
     with Cancel() as cancel:
-        with at_work(console, f"reading {task.file}"):
+        with clock.counting("reading"), at_work(console, f"reading {task.file}"):
             instance = read_instance(task.file, format=task.format)
             outputs.check_shape(instance.energy.shape)
         with at_work(console, "minimizing") as show:
-            watch = Watch(cancel, show, None if task.seconds is None else begun + task.seconds)
-            executor = Counted(Threads(task.workers), show.done)
-            result = minimized(instance.energy, **settings, executor=executor, watch=watch)
-        outcome = _Outcome(task, instance, result, time.perf_counter() - begun, watch.late)
+            watch = Watch(cancel, show, None if task.seconds is None else clock.begun + task.seconds)
+            decided = plan(instance.energy, **settings, executor=Threads(task.workers))
+            result = decided.run(watch=watch, tell=watch.tell)
+        clock.spent["minimizing"] = result.seconds
+        outcome = _Outcome(task, instance, result, clock, watch.late)
         if cancel.asked and not outputs.save_on_cancel:
             complain("cancelled, nothing was written; --save-on-cancel writes the best labels so far")
             return CANCELLED
-        # The labels first: whatever becomes of the record, they are there.
-        if outputs.labels is not None:
-            _write_labels(outputs.labels, outcome.result, outputs)
         side = SideOutputs()
-        if outputs.json is not None:
-            with side.alone(outputs.json):
-                write_record(outputs.json, _record(outcome), overwrite=outputs.overwrite)
+        with clock.counting("writing"):
+            # The labels first: whatever becomes of the record, they are there.
+            if outputs.labels is not None:
+                _write_labels(outputs.labels, outcome.result, outputs)
+            if outputs.json is not None:
+                with side.alone(outputs.json):
+                    write_record(outputs.json, _record(outcome), overwrite=outputs.overwrite)
     written = [*([] if outputs.labels is None else [outputs.labels]), *side.written]
     print_rows(_rows(outcome, written))
     return exit_code(cancelled=cancel.asked, incomplete=side.failed, early=outcome.stopped_early)
@@ -222,7 +225,7 @@ def _record(outcome: _Outcome) -> dict[str, Any]:
             "pairs": energy.pairs.number,
             "submodular": energy.submodular,
         },
-        "result": summary_of(outcome.result, outcome.stopped, outcome.seconds),
+        "result": summary_of(outcome.result, outcome.stopped, outcome.clock),
         "objective": outcome.objective,
         "trace": trace_of(outcome.result),
         "versions": versions(),
@@ -244,7 +247,7 @@ def _rows(outcome: _Outcome, written: Sequence[str]) -> dict[str, str]:
     }
     if outcome.objective is not None:
         rows[outcome.objective["name"]] = _value_in_words(outcome.objective, result)
-    rows["seconds"] = f"{outcome.seconds:.1f}"
+    rows["seconds"] = outcome.clock.in_words()
     return {**rows, "written": ", ".join(written)} if written else rows
 
 

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from dope.cli.segment import plan_rows
 from dope.cli.tables import duration, print_rows
 from dope.errors import InputError
+from dope.executors import Threads
+from dope.forecast import Costs, Forecast, forecast_rounds, memory_in_all, outline_energy, plan_for_workers
 from dope.io import check_writable
 from dope.memory import as_bytes, as_text
-from dope.planning import Costs, Forecast, LazyPlan, Plan
+from dope.planning import Plan
+from dope.planning import plan as planned
 
 
 def plan(
@@ -37,25 +39,23 @@ def plan(
 ) -> None:
     """Say how a problem of this size would be cut up, and what that takes."""
     sides = shape_from(shape)
+    energy = outline_energy(sides, kernel=kernel, pixel_bytes=pixel_bytes, unary_bytes=unary_bytes)
+    if memory is None and (costs is not None or storage is not None):
+        raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")
     measured = _costs(kernel, len(sides), costs, measure, overwrite=overwrite)
     if memory is None:
-        if costs is not None or storage is not None:
-            raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")
-        found = Plan.of(sides, kernel=kernel, pixel_bytes=pixel_bytes, blocks=blocks, workers=workers)
-        print_rows(plan_rows(found))
+        print_rows(_rows(planned(energy, blocks=blocks, executor=Threads(workers)), "labels"))
         return
-    lazy = LazyPlan.of(
-        sides,
-        memory=as_bytes(memory),
-        kernel=kernel,
-        pixel_bytes=pixel_bytes,
-        unary_bytes=unary_bytes,
-        blocks=blocks,
-        workers=workers,
-    )
+    found = plan_for_workers(energy, workers=workers, memory=as_bytes(memory), blocks=blocks)
     rate = math.inf if storage is None else as_bytes(storage)
-    rounds = lazy.rounds(measured or Costs.measured(kernel, len(sides)), storage=rate)
-    print_rows(lazy_plan_rows(lazy, rounds))
+    rounds = forecast_rounds(found, measured or Costs.measured(kernel, len(sides)), storage=rate)
+    forecast = forecast_rows(found, rounds)
+    print_rows({**_rows(found, "labels", "memory", *forecast), **forecast})
+
+
+def _rows(plan: Plan, *less: str) -> dict[str, str]:
+    """What a plan says, but for some of it."""
+    return {name: text for name, text in plan.rows().items() if name not in less}
 
 
 def _costs(kernel: int, dimensions: int, file: str | None, measure: str | None, *, overwrite: bool) -> Costs | None:
@@ -71,30 +71,29 @@ def _costs(kernel: int, dimensions: int, file: str | None, measure: str | None, 
     return measured
 
 
-def lazy_plan_rows(plan: LazyPlan, rounds: list[Forecast]) -> dict[str, str]:
+def forecast_rows(plan: Plan, rounds: list[Forecast]) -> dict[str, str]:
+    """What workers take, and for how long."""
     total = sum(one.seconds for one in rounds)
     coordinator = sum(one.coordinator for one in rounds)
     busiest = max(rounds, key=lambda one: one.sent + one.received)
     held = max(one.received for one in rounds) + max(one.sent for one in rounds)
     read = sum(one.read_bytes for one in rounds)
+    workers = plan.executor.workers
     rows = {
-        "sites": f"{plan.sites:,} ({_by(plan.shape)})",
-        "pairs": f"{plan.grid.number:,} ({plan.grid.degree} neighbours)",
-        "blocks": f"{plan.blocks:,} ({_by(plan.layout)}), each up to {_by(plan.block_shape)}",
         "memory of a worker": as_text(plan.worker_bytes),
         "memory of the coordinator": f"{as_text(held)} of messages and codes",
         "read from storage": f"{as_text(read)} in {len(rounds)} rounds, {plan.halo - 1:.1%} of it twice, around blocks",
         "bytes per round": f"up to {as_text(busiest.sent)} out and {as_text(busiest.received)} back ({busiest.name})",
         "bytes in all rounds": as_text(sum(one.sent + one.received for one in rounds)),
     }
-    for name in ("look", "pass", "rest", "finish"):
+    for name in ("measure", "pass", "rest", "finish"):
         some = [one for one in rounds if one.name.startswith(name)]
         words = {"pass": f"{len(some)} passes", "rest": "what is left"}
         if some:
             rows[f"time, {words.get(name, name)}"] = _time(some)
-    rows["time, estimated"] = f"about {duration(total)} with {plan.workers} workers"
+    rows["time"] = f"about {duration(total)} with {workers} workers"
     rows["coordinator"] = f"at work {duration(coordinator)} of that{_most_workers(coordinator, rounds)}"
-    rows["with these blocks"] = f"dope.minimize(..., memory={plan.memory})"
+    rows["with these blocks"] = f"dope.minimize(..., memory={memory_in_all(workers, plan.block_bytes)})"
     return rows
 
 
@@ -107,10 +106,6 @@ def _most_workers(coordinator: float, rounds: list[Forecast]) -> str:
     """How many workers take as long as the coordinator."""
     number = round(sum(one.work for one in rounds) / coordinator) if coordinator else 0
     return f", as long as {number:,} workers: more of them gain little" if number else ""
-
-
-def _by(numbers: tuple[int, ...]) -> str:
-    return " x ".join(map(str, numbers))
 
 
 def shape_from(text: str) -> tuple[int, ...]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from dope.cli.screen import printable, shortened
 from dope.memory import as_text, peak_bytes
-from dope.protocols import Crew, Executor, Recipe
+from dope.run import BlockBegun, BlockDone
 from dope.steps import AdmmStep, Step
 
 _COLUMNS = "{:>8}  {:>16}  {:>16}  {:>9}  {:>12}  {:>10}  {:>8}  {:>8}  {:>8}"
@@ -39,11 +36,12 @@ def at_work(console: Console, what: str) -> Iterator[Shown]:
 
 
 class Shown:
-    """Where steps, and blocks that are done, appear."""
+    """Where steps, and what blocks are at, appear."""
 
     def __init__(self, console: Console, spinner: Progress, task: TaskID, what: str) -> None:
         self._console, self._spinner, self._task, self._what = console, spinner, task, what
         self._begun = False
+        self._since: float | None = None  # when the first of the blocks at work began
 
     def __call__(self, step: Step) -> None:
         if not self._begun:
@@ -66,11 +64,17 @@ class Shown:
         self._write(_COLUMNS.format(name, *figures))
         self._spinner.update(self._task, description=f"{self._what}, round {step.round + 1}")
 
-    def done(self, blocks: int, of: int, seconds: float) -> None:
-        """So many blocks of a round are done, after so many seconds."""
-        left = seconds / blocks * (of - blocks)
+    def block(self, event: BlockBegun | BlockDone) -> None:
+        """A block of a round has begun, or is done."""
+        if self._since is None:
+            self._since = event.seconds
+        if isinstance(event, BlockBegun):
+            return
+        left = (event.seconds - self._since) / event.done * (event.asked - event.done)
         more = f", about {left:.0f} s left of this step" if left >= 2 else ""
-        self._spinner.update(self._task, description=f"{self._what}, {blocks} of {of} blocks{more}")
+        self._spinner.update(self._task, description=f"{self._what}, {event.done} of {event.asked} blocks{more}")
+        if event.done == event.asked:
+            self._since = None
 
     def _write(self, line: str, style: str | None = None) -> None:
         self._console.print(line, style=style)
@@ -83,56 +87,3 @@ def _percent(share: float) -> str:
     ('50.0%', '99.9%', '100%')
     """
     return "100%" if share == 1.0 else f"{math.floor(1000 * share) / 10:.1f}%"
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """An executor that tells how many blocks of a round are done, and after how many seconds."""
-
-    executor: Executor
-    tell: Callable[[int, int, float], None]
-
-    @property
-    def workers(self) -> int:
-        return self.executor.workers
-
-    @property
-    def elsewhere(self) -> bool:
-        return self.executor.elsewhere
-
-    def gather(self, recipes: Sequence[Recipe]) -> Crew:
-        return _CountedCrew(self.executor.gather(recipes), self.tell)
-
-
-class _CountedCrew:
-    def __init__(self, crew: Crew, tell: Callable[[int, int, float], None]) -> None:
-        self._crew, self._tell = crew, tell
-
-    def ask(
-        self,
-        messages: Sequence[Any],
-        *,
-        begun: Callable[[int], object] | None = None,
-        done: Callable[[int, Any], object] | None = None,
-    ) -> list[Any]:
-        since, blocks, number = time.perf_counter(), 0, sum(message is not None for message in messages)
-
-        def counted(k: int, reply: Any) -> None:
-            nonlocal blocks
-            blocks += 1
-            self._tell(blocks, number, time.perf_counter() - since)
-            if done is not None:
-                done(k, reply)
-
-        return self._crew.ask(messages, begun=begun, done=counted)
-
-    @property
-    def statistics(self) -> object | None:
-        return getattr(self._crew, "statistics", None)
-
-    def __enter__(self) -> _CountedCrew:
-        self._crew.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._crew.__exit__(*error)

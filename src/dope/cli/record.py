@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dope import __version__
+from dope.cli.clock import Clock
 from dope.io import write_text
 from dope.memory import peak_bytes
 from dope.result import Result
@@ -20,7 +21,8 @@ from dope.steps import Step, plain
 _OF_EVERY_STEP = {"sweep": 0, "residual": None, "groups": None}
 
 
-def summary_of(result: Result, stopped: str, seconds: float) -> dict[str, Any]:
+def summary_of(result: Result, stopped: str, clock: Clock) -> dict[str, Any]:
+    """`seconds` are the run's own, as in its trace; what was read before it began has its own."""
     return {
         "energy": result.energy,
         "lower_bound": result.lower_bound,
@@ -32,7 +34,8 @@ def summary_of(result: Result, stopped: str, seconds: float) -> dict[str, Any]:
         "rounds": len(result.trace),
         "blocks": len(result.partition.blocks),
         "foreground": result.foreground,
-        "seconds": seconds,
+        "seconds": result.seconds,
+        "reading_seconds": clock.spent.get("reading", 0.0),
         "peak_bytes": peak_bytes(),
     }
 

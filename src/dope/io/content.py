@@ -68,7 +68,11 @@ class NewLabels:
 
 @dataclass(frozen=True)
 class Description:
-    """What a file says about its pixels. `channels` is 1 where there is no axis for them, `bytes` is uncompressed."""
+    """What a file says about its pixels.
+
+    `channels` is 1 where there is no axis for them, `bytes` is uncompressed; `chunks` are the sides, along the axes of
+    sites, of what is read in one piece, None where any box is as good as another.
+    """
 
     path: Path
     format: str
@@ -78,6 +82,7 @@ class Description:
     spacing: Spacing | None
     bytes: int
     details: dict[str, str] = field(default_factory=dict)
+    chunks: Shape | None = None
 
 
 @runtime_checkable

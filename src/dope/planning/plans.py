@@ -29,7 +29,7 @@ from dope.planning.calibration import seconds_per_unit
 from dope.protocols import BlockSolver, Executor, Method, Problem, Start
 from dope.result import Result
 from dope.rounding import nearest, rounded_down
-from dope.run import Conductor, Outcome, Run
+from dope.run import Conductor, Listener, Outcome, Run
 from dope.steps import Step
 from dope.stored import MappedTarget
 
@@ -77,13 +77,13 @@ class Plan:
     start: Start | None = field(default=None, repr=False)
     _partition: Partition | None = field(default=None, repr=False)
 
-    def run(self, *, watch: Callable[[Step], object] | None = None) -> Result:
-        """Do it, here and now. `watch` is called with every Step; return True to stop there."""
-        return Run(self.conducted_by, watch=watch).work()
+    def run(self, *, watch: Callable[[Step], object] | None = None, tell: Listener | None = None) -> Result:
+        """Do it, here and now. `watch` is called with every Step, `tell` with every event; see `Run`."""
+        return Run(self.conducted_by, watch=watch, tell=tell).work()
 
-    def begin(self, *, watch: Callable[[Step], object] | None = None) -> Run:
+    def begin(self, *, watch: Callable[[Step], object] | None = None, tell: Listener | None = None) -> Run:
         """Do it in the background."""
-        return Run(self.conducted_by, watch=watch).start()
+        return Run(self.conducted_by, watch=watch, tell=tell).start()
 
     def on(self, energy: Energy, *, start: Result | None = None) -> Plan:
         """The same for another energy on the same sites."""
@@ -222,7 +222,9 @@ class Plan:
         }
 
     def _limit_in_words(self) -> str:
-        return "" if self.memory is None else f" of {as_text(self.memory)} allowed"
+        if self.memory is None:
+            return ""
+        return f"{', more than the' if self.bytes > self.memory else ' of'} {as_text(self.memory)} allowed"
 
     def __str__(self) -> str:
         rows = self.rows()

@@ -1,7 +1,7 @@
 """Run: work under way, what happens in it, and a hold on it."""
 
 from dope.run.events import BlockBegun, BlockDone, Event, Finished, Stepped, event_in_plain
-from dope.run.run import BlockState, Conductor, Job, Outcome, Run
+from dope.run.run import BlockState, Conductor, Job, Listener, Outcome, Run
 
 __all__ = [
     "BlockBegun",
@@ -11,6 +11,7 @@ __all__ = [
     "Event",
     "Finished",
     "Job",
+    "Listener",
     "Outcome",
     "Run",
     "Stepped",

@@ -1,7 +1,7 @@
 """Run: work in the background that can be watched, read from and cancelled at any moment.
 
-A *job* is what a run does: a function of its `Conductor` that gives a Result. It may read the steps of one method, or of
-several one after the other (colours that are estimated again): they have one trace, one clock and one cancel.
+A *job* is what a run does: a function of its `Conductor` that gives a Result. It may read the steps of one method, or
+of several one after the other (colours that are estimated again): they have one trace, one clock and one cancel.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from dope.steps import Step, slim
 MOST_EVENTS = 1 << 16
 
 Watch = Callable[[Step], object]
+Listener = Callable[[Event], object]
 Job = Callable[["Conductor"], Result]
 
 
@@ -71,7 +72,8 @@ class Run:
     """A job under way.
 
     Iterate over it for events: `BlockBegun`, `BlockDone`, `Stepped` for every round, and `Finished` at the end. All
-    methods may be called from any thread.
+    methods may be called from any thread. `watch` is called with every Step, and ends the run where it returns True;
+    `tell` with every event as it happens, by the thread in which it does, one at a time.
 
     Examples
     --------
@@ -83,8 +85,8 @@ class Run:
     -3.0
     """
 
-    def __init__(self, job: Job, *, watch: Watch | None = None) -> None:
-        self._job, self._watch = job, watch
+    def __init__(self, job: Job, *, watch: Watch | None = None, tell: Listener | None = None) -> None:
+        self._job, self._watch, self._listener = job, watch, tell
         self._cancellation = Cancellation()
         self._news = threading.Condition()
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
@@ -175,7 +177,7 @@ class Run:
         read = 0
         while True:
             with self._news:
-                self._news.wait_for(lambda: self._told > read or self._over.is_set())
+                self._news.wait_for(lambda read=read: self._told > read or self._over.is_set())  # type: ignore[misc]
                 fresh = self._told - read
                 news = list(self._events)[-fresh:] if fresh else []
                 read = self._told
@@ -206,6 +208,8 @@ class Run:
             self._events.append(event)
             self._told += 1
             self._news.notify_all()
+            if self._listener is not None:
+                self._listener(event)
 
 
 class Conductor:
@@ -268,9 +272,7 @@ class Conductor:
                 if step.stopped != "cancelled":
                     self._show(step)
                 yield step
-                if step.stopped is not None:
-                    continue
-                if self._wants_to_leave(step):
+                if self._wants_to_leave(step) and step.stopped is None:
                     self._left = True
                     try:
                         yield self._stamped(steps.throw(Leave()), estimate)

@@ -55,7 +55,8 @@ def segment(
     ----------
     image : array
         Two or three dimensions (any number, in fact), grey or with channels, of any real type: NumPy, memory-mapped,
-        dask, xarray or Zarr. Channels are the axis that the sites do not have, by default the last.
+        dask, xarray or Zarr. Channels are the axis that the sites do not have, by default the last. Or the path of a
+        file, as scribbles, probability, unary and mask may be.
     scribbles : integer array, optional
         0 where nothing is known, 1 under foreground strokes, 2 under background strokes. They decide where they are,
         and by their colours everywhere else.
@@ -115,9 +116,9 @@ def segment(
     (100, True)
     """
     said = Segmentation(
-        image=image, scribbles=scribbles, probability=probability, unary=unary, rectangle=rectangle, lasso=lasso, mask=mask,
-        margin=margin, lam=lam, kernel=kernel, beta=beta, spacing=spacing, channel_axis=channel_axis, model=model,
-        rounds=rounds, connected=connected, blocks=blocks, overlap=overlap, method=method, solver=solver,
+        image=image, scribbles=scribbles, probability=probability, unary=unary, rectangle=rectangle, lasso=lasso,
+        mask=mask, margin=margin, lam=lam, kernel=kernel, beta=beta, spacing=spacing, channel_axis=channel_axis,
+        model=model, rounds=rounds, connected=connected, blocks=blocks, overlap=overlap, method=method, solver=solver,
         executor=executor, memory=memory,
     )  # fmt: skip
     return said.run(start=start, watch=watch, checkpoint=checkpoint, resume=resume, out=out)

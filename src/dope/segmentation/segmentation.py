@@ -2,17 +2,19 @@
 
     frame (mask, margin) → plan → unaries → seeds → Energy → minimize, colours estimated again → labels in place
 
-What is known may be scribbles (their colours are learnt), a probability map, or unaries themselves. With one of the last
-two the arrays need not fit into memory: they are read box by box where the plan says so.
+What is known may be scribbles (their colours are learnt), a probability map, or unaries themselves. With one of the
+last two the arrays need not fit into memory: they are read box by box where the plan says so.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +32,7 @@ from dope.planning import Plan, plan, plan_in_memory
 from dope.planning.plans import checked_target
 from dope.protocols import BlockSolver, Executor, Method
 from dope.result import Result
-from dope.run import Conductor, Run
+from dope.run import Conductor, Job, Listener, Run
 from dope.scribbles import FOREGROUND, UNLABELED, Seeds
 from dope.segmentation.evidence import Evidence
 from dope.segmentation.frame import Frame, Pixels, box_of, region_of
@@ -38,6 +40,9 @@ from dope.segmentation.readings import SeededUnary, SoftUnary
 from dope.segmentation.subject import Subject
 from dope.steps import Step
 from dope.stored import AbsentPixels, Readable, Stored, StoredUnary
+
+if TYPE_CHECKING:
+    from dope.segmentation.files import Files
 
 # Rounds of re-estimation that follow a rectangle or a lasso, as inside it nothing is known at first.
 ROUNDS = 5
@@ -54,7 +59,9 @@ _ADVICE = "Allow more memory, crop it, or use a probability map alone, which is 
 class Segmentation:
     """What to segment, what is known about it, and how: see `segment` for what each field means.
 
-    It reads nothing before it is planned or run, and can do both again and again.
+    Arrays may be paths of files, of any format that `dope.io` reads, strokes of JSON included: an image says its own
+    spacing and channels then, and maps must lie on it. It reads nothing before it is planned or run, and can do both
+    again and again.
     """
 
     image: Any
@@ -99,72 +106,182 @@ class Segmentation:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the labels."""
-        return self.evidence.sites(self.image, self.channel_axis)
+        said = self.files().described
+        return said.evidence.sites(said.image, said.channel_axis)
+
+    @property
+    def paths(self) -> list[str]:
+        """Of the files that it reads."""
+        arrays = (self.image, self.scribbles, self.probability, self.unary, self.mask)
+        return [os.fspath(array) for array in arrays if isinstance(array, (str, os.PathLike))]
+
+    def files(self) -> Files:
+        """Its files, where fields are paths: of them no more is read than headers."""
+        from dope.segmentation.files import Files  # here: `import dope` does without dope.io and Pillow
+
+        return Files.of(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """In what JSON knows: the paths of its arrays, and all settings; plug-ins by their names and settings.
+
+        Raises
+        ------
+        InputError
+            An array is in memory, or a plug-in is none of dope's own.
+
+        Examples
+        --------
+        >>> said = Segmentation(image="photo.jpg", scribbles="strokes.json", kernel=5)
+        >>> said.to_json()["kernel"], Segmentation.from_json(said.to_json()).scribbles
+        (5, 'strokes.json')
+        """
+        from dope.segmentation.document import document_of
+
+        return document_of(self)
+
+    @classmethod
+    def from_json(cls, source: str | os.PathLike[str] | Mapping[str, Any]) -> Segmentation:
+        """From what `to_json` gave, or from a file that holds it: by itself, or as the "job" of a report."""
+        from dope.segmentation.document import read_document, segmentation_of
+
+        found = source if isinstance(source, Mapping) else read_document(source)
+        return cls(**segmentation_of(found, "" if isinstance(source, Mapping) else f"{os.fspath(source)}: "))
 
     def plan(self, *, checkpoint: Any = None, resume: Any = None, out: Any = None) -> Plan:
         """What a run will do; of the arrays no more is read than a mask and scribbles that say which box takes part."""
-        return self._posed(checkpoint=checkpoint, resume=resume, out=out).plan
+        return self.files().described._decided(checkpoint=checkpoint, resume=resume, out=out)[0]
 
     def energy(self) -> tuple[Energy, Box]:
         """The energy that is minimized, and the box of the image that it covers."""
         if self.estimates:
             raise InputError("with rounds of re-estimation there are several energies; expected rounds=0.")
-        posed = self._posed()
-        if posed.plan.in_boxes:
-            conductor = Conductor(Run(_no_job))
-            return self._energy_in_boxes(posed, conductor), posed.frame.where
-        subject = self._subject(posed)
-        return subject.energy(subject.unary()), posed.frame.where
+        files = self.files()
+        decided, framed = files.described._decided()
+        with ExitStack() as stack:
+            said = stack.enter_context(files.open(in_boxes=decided.in_boxes)).said
+            posed = said._posed(decided, framed)
+            if not decided.in_boxes:
+                subject = said._subject(posed)
+                return subject.energy(subject.unary()), posed.frame.where
+            energy = said._energy_in_boxes(posed, Conductor(Run(_no_job)))
+            weakref.finalize(energy, stack.pop_all().close)  # what was unpacked is read as long as there is the energy
+            return energy, posed.frame.where
 
     def run(
         self,
         *,
         start: Result | None = None,
         watch: Callable[[Step], object] | None = None,
+        tell: Listener | None = None,
+        plan: Plan | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | None = None,
         out: Any = None,
+        scratch: str | os.PathLike[str] | None = None,
     ) -> Result:
-        """Do it, here and now."""
-        posed = self._posed(checkpoint=checkpoint, resume=resume, out=out)
-        return Run(lambda conductor: self._conduct(posed, conductor, start), watch=watch).work()
+        """Do it, here and now.
+
+        Parameters
+        ----------
+        start, watch, checkpoint, resume, out : optional
+            As in `segment`.
+        tell : callable, optional
+            Called with every event, see `dope.Run`.
+        plan : Plan, optional
+            What `plan(...)` gave, so that nothing is decided again.
+        scratch : path, optional
+            A folder for files that have to be unpacked to be read box by box, until the run ends; workers of a cluster
+            must see it. By default where the system has such.
+        """
+        kept = {"checkpoint": checkpoint, "resume": resume, "out": out}
+        return Run(self._job(plan, start, scratch, **kept), watch=watch, tell=tell).work()
 
     def start(
         self,
         *,
         start: Result | None = None,
+        watch: Callable[[Step], object] | None = None,
+        tell: Listener | None = None,
+        plan: Plan | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | None = None,
         out: Any = None,
+        scratch: str | os.PathLike[str] | None = None,
     ) -> Run:
-        """Do it in the background, and hold the run."""
-        posed = self._posed(checkpoint=checkpoint, resume=resume, out=out)
-        return Run(lambda conductor: self._conduct(posed, conductor, start)).start()
+        """Do it in the background, and hold the run. Parameters are those of `run`."""
+        kept = {"checkpoint": checkpoint, "resume": resume, "out": out}
+        return Run(self._job(plan, start, scratch, **kept), watch=watch, tell=tell).start()
+
+    def _job(
+        self,
+        plan: Plan | None,
+        start: Result | None,
+        scratch: Any,
+        *,
+        checkpoint: Any,
+        resume: Any,
+        out: Any,
+    ) -> Job:
+        """What a run does; everything is decided here, before it begins."""
+        files, framed = self.files(), None
+        if plan is None:
+            plan, framed = files.described._decided(checkpoint=checkpoint, resume=resume, out=out)
+        decided = plan
+
+        def job(conductor: Conductor) -> Result:
+            with ExitStack() as stack:
+                with conductor.cancellation:
+                    said = stack.enter_context(files.open(in_boxes=decided.in_boxes, scratch=scratch)).said
+                    posed = said._posed(decided, framed, out)
+                return said._conduct(posed, conductor, start)
+
+        return job
 
     # The box that takes part, and what will be done with it.
 
-    def _posed(self, *, checkpoint: Any = None, resume: Any = None, out: Any = None) -> _Posed:
-        evidence, shape = self.evidence, self.shape
-        frame = Frame(Pixels.of(self.image, shape, self.channel_axis), shape, tuple(slice(0, n) for n in shape))
-        kept = {"checkpoint": checkpoint, "resume": resume}
-        draft = None if evidence.learnt else self._draft(frame)
-        if draft is not None:
-            whole = plan(draft, out=out, **kept, **self._said)
-            if whole.in_boxes:
+    def _decided(self, *, checkpoint: Any = None, resume: Any = None, out: Any = None) -> tuple[Plan, _Framed | None]:
+        """The plan, and the box that takes part, where that had to be looked for."""
+        whole, kept = self._whole, {"checkpoint": checkpoint, "resume": resume}
+        planned = None
+        if not self.evidence.learnt:
+            planned = plan(self._draft(whole), out=out, **kept, **self._said)
+            if planned.in_boxes:
                 self._check_boxes()
                 if self.scribbles is not None:
-                    self._require_strokes(shape)
-                return _Posed(whole, frame, None, None, draft)
-        elif self.mask is None and self.margin is None:
-            self._plan_in_memory(frame, kept)  # before strokes are read
-        self._require_strokes(shape)
-        seeds = evidence.seeds(shape)
-        inside = None if self.mask is None else region_of(self.mask, shape)
-        frame = replace(frame, where=box_of(shape, inside, seeds, self.margin))
-        planned = self._plan_in_memory(frame, kept)
+                    self._require_strokes(whole.shape)
+                return planned, None
         if out is not None:
-            checked_target(out, shape)
-        return _Posed(planned, frame, inside, seeds, None, out)
+            checked_target(out, whole.shape)
+        if self.mask is None and self.margin is None:
+            planned = planned or self._plan_in_memory(whole, kept)
+            self._require_strokes(whole.shape)
+            return planned, None
+        self._require_strokes(whole.shape)
+        framed = self._framed(whole)
+        return self._plan_in_memory(framed.frame, kept), framed
+
+    def _posed(self, decided: Plan, framed: _Framed | None, out: Any = None) -> _Posed:
+        whole = self._whole
+        if decided.in_boxes:
+            return _Posed(replace(decided, out=out), _Framed(whole, None, None), self._draft(whole))
+        framed = framed or self._framed(whole)
+        if framed.frame.sides != decided.energy.shape:
+            raise InputError(
+                f"the plan is for {decided.energy.shape} sites; expected one of this segmentation, which has "
+                f"{framed.frame.sides}."
+            )
+        return _Posed(replace(decided, out=None), framed, None, out)
+
+    @property
+    def _whole(self) -> Frame:
+        shape = self.evidence.sites(self.image, self.channel_axis)
+        return Frame(Pixels.of(self.image, shape, self.channel_axis), shape, tuple(slice(0, n) for n in shape))
+
+    def _framed(self, whole: Frame) -> _Framed:
+        shape = whole.shape
+        seeds = self.evidence.seeds(shape)
+        inside = None if self.mask is None else region_of(self.mask, shape)
+        return _Framed(replace(whole, where=box_of(shape, inside, seeds, self.margin)), inside, seeds)
 
     @property
     def _said(self) -> dict[str, Any]:
@@ -178,7 +295,8 @@ class Segmentation:
             return planned
         raise InputError(
             "colours are learnt from the whole image, in the memory of this process; expected a probability map or a "
-            "unary, which are read box by box. Leave out checkpoint, resume, Bracketing() and Dask, or make a map first."
+            "unary, which are read box by box. Leave out checkpoint, resume, Bracketing() and Dask, or make a map "
+            "first."
         )
 
     def _draft(self, frame: Frame) -> Energy:
@@ -189,10 +307,10 @@ class Segmentation:
             unary = Stored.of("unary", self.unary)
         else:
             unary = SoftUnary(Stored.of("probability", self.probability), region)
+        pixels = Stored.of("features", frame.pixels.array, channels=frame.pixels.channels)
         return Energy.grid(
-            unary, kernel=self.kernel, features=Stored.of("features", frame.pixels.array, channels=frame.pixels.channels),
-            beta=self.beta, spacing=self.spacing, mask=region,
-        )  # fmt: skip
+            unary, kernel=self.kernel, features=pixels, beta=self.beta, spacing=self.spacing, mask=region
+        )
 
     def _outline(self, frame: Frame) -> Energy:
         """An energy of which only the sizes are known, with what is in hand beside it."""
@@ -241,7 +359,7 @@ class Segmentation:
     def _minimized(
         self, posed: _Posed, subject: Subject, unary: Any, conductor: Conductor, start: Result | None
     ) -> tuple[Energy, Result]:
-        """Minimize, and as long as labels change and rounds are left, estimate the model from them and minimize again."""
+        """Minimize and, as long as labels change and rounds are left, estimate the model from them, and again."""
         estimates = self.estimates
         energy = subject.energy(unary)
         first = posed.in_frame(start)
@@ -259,7 +377,7 @@ class Segmentation:
         return energy, result
 
     def _subject(self, posed: _Posed) -> Subject:
-        where, inside, seeds = posed.frame.where, posed.inside, posed.seeds
+        where, inside, seeds = posed.frame.where, posed.framed.inside, posed.framed.seeds
         region = None if inside is None or inside[where].all() else inside[where]
         drawn = None if seeds is None else seeds[where]
         return Subject(
@@ -308,15 +426,26 @@ class Segmentation:
 
 
 @dataclass(frozen=True, eq=False)
-class _Posed:
-    """A segmentation whose frame is known: what will be done, where, and what was read to find that out."""
+class _Framed:
+    """The box that takes part, and what was read to find it."""
 
-    plan: Plan
     frame: Frame
     inside: Mask | None
     seeds: Seeds | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Posed:
+    """A segmentation whose frame is known: what will be done, and where."""
+
+    plan: Plan
+    framed: _Framed
     draft: Energy | None
     out: Any = None
+
+    @property
+    def frame(self) -> Frame:
+        return self.framed.frame
 
     def in_frame(self, start: Result | None) -> Result | None:
         """An earlier result of the image, as one of the frame; None where it is of another one."""
@@ -344,6 +473,7 @@ class _AbsentUnary:
 
 
 def _no_job(conductor: Conductor) -> Result:
+    del conductor
     raise InputError("nothing is to be run.")
 
 

@@ -26,7 +26,7 @@ from dope.extras import require_extra
 from dope.io import npy, npz
 from dope.io.content import Description, Image, NewLabels, Shape
 from dope.io.files import Name
-from dope.io.images import nifti, ome_zarr, ome_zarr_labels, pictures, tiff, zarr_nodes
+from dope.io.images import nifti, ome_zarr, ome_zarr_labels, pictures, tiff, zarr_draft, zarr_nodes
 from dope.io.label_target import Draft, LabelTarget, Save, converting
 from dope.io.lazy import Lazy
 from dope.io.places import Place, contains
@@ -43,6 +43,7 @@ class Format:
     """How files of one kind are read and written; `save` is None where labels would not come back as they were.
 
     `unpack` is for what `load` reads whole, and `draft` for what can be written box by box, where there is such a way.
+    `chunks` are those that labels of a shape are written in, where there are such.
     `source` is the file or folder that is read of a name that means a part of one, `store` what that is a part of.
     """
 
@@ -57,6 +58,7 @@ class Format:
     source: Callable[[Path], Path] | None = None
     store: Callable[[Path], Path] | None = None
     draft: Callable[[NewLabels], AbstractContextManager[Draft]] | None = None
+    chunks: Callable[[Shape], Shape] | None = None
 
 
 _JPEG = Format("JPEG", pictures.load, pictures.describe, None)
@@ -92,6 +94,7 @@ FORMATS: dict[str, Format] = {
         source=ome_zarr.source,
         store=zarr_nodes.outermost_store,
         draft=ome_zarr_labels.drafting,
+        chunks=zarr_draft.usual_chunks,
     ),
 }
 
@@ -300,6 +303,12 @@ def labels_place(name: Name) -> Place:
     """Where labels are written that are to be called so."""
     path, format_ = _format_of(name)
     return Place.of(name, path, None if format_.store is None else format_.store(path))
+
+
+def label_chunks(name: Name, shape: Shape) -> Shape | None:
+    """The pieces in which labels that are called so are best written; None where any box is as good as another."""
+    chunks = _format_of(name)[1].chunks
+    return None if chunks is None else chunks(shape)
 
 
 def _format_of(path: Name) -> tuple[Path, Format]:

@@ -104,7 +104,8 @@ def describe(path: Path) -> Description:
     """From the metadata alone."""
     node, header = _found(path)
     layout = array_layout(node)
-    shape = tuple(layout.shape[axis] for axis in _order(node, layout, header))
+    axes = _order(node, layout, header)
+    shape = tuple(layout.shape[axis] for axis in axes)
     colored = looks_colored(shape, layout.dtype) if header is None else len(shape) > len(header.places("space"))
     kind = f"Zarr {node.zarr_format}"
     return Description(
@@ -116,6 +117,7 @@ def describe(path: Path) -> Description:
         spacing=None if header is None else header.grid()[0],
         bytes=layout.bytes,
         details=_details(layout, header),
+        chunks=tuple(layout.inner_chunks[axis] for axis in axes)[: len(shape) - colored],
     )
 
 

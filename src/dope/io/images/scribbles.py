@@ -51,7 +51,12 @@ _LONGEST = 40  # of what an error repeats
 
 
 def read_scribbles(
-    path: str | os.PathLike[str], shape: tuple[int, ...], *, photo: str | None = None, budget: int | None = None
+    path: str | os.PathLike[str],
+    shape: tuple[int, ...],
+    *,
+    photo: str | None = None,
+    budget: int | None = None,
+    both: bool = True,
 ) -> Scribbles:
     """Read strokes for a picture or volume of the given shape.
 
@@ -66,11 +71,13 @@ def read_scribbles(
         Which entry to take from a JSON file of several pictures. One of a single picture needs none.
     budget : int, optional
         Bytes that reading may take; by default what is available.
+    both : bool
+        Whether both kinds of strokes must be there, as models that learn from them need.
 
     Returns
     -------
     int8 array of the shape, without channels
-        0 none, 1 foreground, 2 background; both occur.
+        0 none, 1 foreground, 2 background.
 
     Raises
     ------
@@ -93,7 +100,7 @@ def read_scribbles(
     else:
         scribbles = _volume(path, tuple(int(length) for length in shape), budget)
     for label, kind in NAMES.items():
-        if not (scribbles == DRAWN[label]).any():
+        if both and not (scribbles == DRAWN[label]).any():
             raise InputError(f"{path}: no {kind} strokes; mark at least one pixel of each kind")
     return scribbles
 

@@ -139,8 +139,7 @@ def create(
     import zarr
     from zarr.storage import LocalStore
 
-    side = round(_CHUNK_BYTES ** (1 / max(1, len(shape))))
-    wanted = (side,) * len(shape) if chunks is None else chunks
+    wanted = usual_chunks(shape) if chunks is None else chunks
     return zarr.create_array(
         LocalStore(folder),
         shape=shape,
@@ -151,6 +150,12 @@ def create(
         dimension_names=names if zarr_format == 3 else None,
         chunk_key_encoding={"name": "v2" if zarr_format == 2 else "default", "separator": "/"},
     )
+
+
+def usual_chunks(shape: Shape) -> Shape:
+    """Of labels, where nobody chose others."""
+    side = round(_CHUNK_BYTES ** (1 / max(1, len(shape))))
+    return tuple(min(side, length) for length in shape)
 
 
 def mark_written(folder: Path, zarr_format: Literal[2, 3]) -> None:
