@@ -166,7 +166,8 @@ class Inputs:
         pixels, shape = _without_alpha(image), image.shape
         seeds = None
         if job.scribbles is not None:
-            seeds = read_scribbles(job.scribbles, shape, photo=Path(job.image).name, budget=budget)
+            learnt = job.probability is None and job.rectangle is None  # colours, from strokes alone
+            seeds = read_scribbles(job.scribbles, shape, photo=Path(job.image).name, budget=budget, both=learnt)
         return cls(
             image=image,
             pixels=pixels,
