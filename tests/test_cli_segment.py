@@ -181,6 +181,49 @@ def test_compare(photo):
     assert "Dice 1.000000" in " ".join(same.output.split()) and "Delta E +0 %" in " ".join(same.output.split())
 
 
+@pytest.mark.usefixtures("photo")
+def test_compare_several_labels():
+    ours = np.array([[0, 1, 1, 2], [0, 1, 2, 2]], dtype=np.uint8)
+    theirs = np.array([[0, 1, 1, 2], [0, 0, 4, 2]], dtype=np.uint8)
+    save_labels("a.png", ours)
+    save_labels("b.npy", theirs)
+    words = " ".join(run("compare", "a.png", "b.npy").output.split())
+    assert "labels 3 and 4 differing 2 (25.0000%)" in words
+    common = {0: "0.800000 (2 and 3", 1: "0.800000 (3 and 2", 2: "0.800000 (3 and 2", 4: "0.000000 (0 and 1"}
+    for label, dice in common.items():
+        assert f"Dice of {label} {dice} sites)" in words
+    assert "Dice of 3" not in words
+    words = " ".join(run("compare", "a.png", "b.npy", "--foreground").output.split())
+    assert "foreground 6 and 5 differing 1 (12.5000%) Dice 0.909091" in words
+    # Two labels among several are those of their numbers.
+    save_labels("c.npy", ours != 0)
+    assert "Dice of 1 0.666667" in " ".join(run("compare", "a.png", "c.npy").output.split())
+    # An energy is of two labels.
+    save_labels("d.npy", np.arange(48 * 64).reshape(48, 64) % 3)
+    result = run("compare", "d.npy", "d.npy", "--image", "photo.png", "--scribbles", "strokes.png")
+    assert "Dice 1.000000" in " ".join(result.output.split()) and "Delta E" in result.output
+
+
+@pytest.mark.usefixtures("photo")
+def test_masks_that_are_no_labels_are_compared_as_before():
+    soft = np.linspace(0, 1, 48 * 64).reshape(48, 64)
+    np.save("soft.npy", soft)
+    np.save("two.npy", (soft > 0).astype(np.uint8) * 255)
+    write_image("colors.png", np.dstack([soft > 0, soft > 0.5, soft > 2]).astype(np.uint8) * 255)
+    for one, other in (("soft.npy", "two.npy"), ("two.npy", "colors.png"), ("colors.png", "soft.npy")):
+        assert "Dice 1.000000" in " ".join(run("compare", one, other).output.split())
+
+
+@pytest.mark.usefixtures("photo")
+def test_strokes_of_one_kind_are_enough_beside_a_probability():
+    strokes = read_image("strokes.png")
+    write_image("one.png", np.where(strokes == 2, 0, strokes).astype(np.uint8))
+    write_image("p.png", np.full((48, 64), 100, dtype=np.uint8))
+    result = run("segment", "photo.png", "--probability", "p.png", "--scribbles", "one.png", "-o", "a.png")
+    assert result.exit_code == 0, result.output
+    assert (read_image("a.png") > 0)[strokes == 1].all()
+
+
 def test_ctrl_c_is_130_and_keeps_nothing_unless_asked(photo):
     rng = np.random.default_rng(0)
     write_image("large.png", rng.integers(0, 255, (1500, 1500, 3), dtype=np.uint8))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from dope.errors import InputError
 from dope.io import read_scribbles, write_image
@@ -120,6 +121,27 @@ def test_label_images_that_are_refused(tmp_path, labels, words):
     write_image(tmp_path / "seeds.png", labels)
     with pytest.raises(InputError, match=words):
         read_scribbles(tmp_path / "seeds.png", SHAPE)
+
+
+def test_pictures_with_a_palette_hold_numbers(tmp_path):
+    numbers = np.zeros((32, 40), dtype=np.uint8)
+    numbers[:4], numbers[20:] = 1, 2
+    picture = Image.fromarray(numbers)
+    picture.putpalette(bytes([0, 0, 0, 255, 0, 0, 255, 0, 0]))  # the colours of 1 and 2 may even be the same
+    picture.save(tmp_path / "seeds.png")
+    assert np.array_equal(read_scribbles(tmp_path / "seeds.png", SHAPE), numbers)
+    numbers[31, 39] = 7
+    picture = Image.fromarray(numbers)
+    picture.putpalette(bytes(range(24)))
+    picture.save(tmp_path / "seeds.png")
+    with pytest.raises(InputError, match=r"label 7 at pixel \(39, 31\).*two labels so far"):
+        read_scribbles(tmp_path / "seeds.png", SHAPE)
+
+
+@pytest.mark.parametrize("value", [0, 1, 2])
+def test_one_kind_is_enough_where_nothing_is_learnt(tmp_path, value):
+    write_image(tmp_path / "seeds.png", np.full((32, 40), value, dtype=np.uint8))
+    assert (read_scribbles(tmp_path / "seeds.png", SHAPE, both=False) == value).all()
 
 
 def test_a_line_has_no_strokes(tmp_path):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dope.errors import InputError
 
 REAL_TYPES = (np.float32, np.float64)
+MOST_LABELS = 2**16
 
 Reals = npt.NDArray[np.floating[Any]]
 """Real costs or relaxed labels, float32 or float64."""
@@ -108,6 +109,34 @@ def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...], *, name: str = "lab
     if array.dtype.kind not in "fiu" or not np.array_equal(answer, array):
         raise InputError(f"{name} (dtype {array.dtype}) hold values other than 0 and 1; pass bool or 0/1 numbers.")
     return answer
+
+
+def label_type(label_count: int) -> np.dtype[Any]:
+    """In which so many labels are kept: bool for two, uint8 or uint16 for more.
+
+    >>> label_type(2).name, label_type(256).name, label_type(257).name
+    ('bool', 'uint8', 'uint16')
+    """
+    if not 2 <= label_count <= MOST_LABELS:
+        raise InputError(f"{label_count:,} labels; expected 2 to {MOST_LABELS:,}, which uint16 holds.")
+    return np.dtype(np.bool_ if label_count == 2 else np.uint8 if label_count <= 256 else np.uint16)
+
+
+def as_numbered_labels(labels: npt.ArrayLike, label_count: int | None = None, *, name: str = "labels") -> Labels:
+    """`labels` as bool, uint8 or uint16, as `label_count` says; if it says nothing, as their largest number does.
+
+    >>> as_numbered_labels([0, 1]), as_numbered_labels([0, 2])
+    (array([False,  True]), array([0, 2], dtype=uint8))
+    """
+    array = as_array(name, labels)
+    if label_count == 2 or array.dtype.kind not in "iu" or not array.size:
+        array, least, most = as_labels(array, array.shape, name=name), 0, 1
+    else:
+        least, most = int(array.min()), int(array.max())
+    if least < 0 or (label_count is not None and most >= label_count):
+        wrong, last = (least if least < 0 else most), (most if label_count is None else label_count - 1)
+        raise InputError(f"{name} hold {wrong}; expected the numbers of labels, 0 to {last}.")
+    return array.astype(label_type(max(2, most + 1) if label_count is None else label_count), copy=False)
 
 
 def as_sites(name: str, values: npt.ArrayLike, number: int) -> Sites:

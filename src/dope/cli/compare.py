@@ -1,4 +1,4 @@
-"""`dope compare`: how much two masks have in common, and what the difference costs."""
+"""`dope compare`: how much two masks or labellings have in common, and what the difference costs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import typer
 
+from dope.arrays import Labels, Mask
 from dope.cli.tables import print_rows
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.io import load
+from dope.io import load, load_labels
+from dope.label_counts import Overlap, label_numbers
 from dope.segmentation import Segmentation
 
 
 def compare(
-    a: Annotated[str, typer.Argument(help="A mask: sites that are not 0 are foreground.")],
+    a: Annotated[str, typer.Argument(help="A mask, of which sites that are not 0 are foreground, or labels.")],
     b: Annotated[str, typer.Argument(help="Another one, of the same shape; the reference for Delta E.")],
     run: Annotated[Path | None, typer.Option(help="Report of dope segment --json: its energy gives Delta E.")] = None,
     image: Annotated[str | None, typer.Option(help="Instead: the image ...")] = None,
@@ -26,8 +27,12 @@ def compare(
     probability: Annotated[str | None, typer.Option(help="... or its probability map.")] = None,
     kernel: Annotated[int, typer.Option(help="As in dope segment.")] = 3,
     lam: Annotated[float | None, typer.Option(help="As in dope segment.")] = None,
+    foreground: Annotated[bool, typer.Option("--foreground", help="All that is not 0 counts as one label.")] = False,
 ) -> None:
-    """Compare two masks: Dice, differing sites and, with an energy, Delta E = 100 (E(A) - E(B)) / |E(B)| %."""
+    """Compare two masks: Dice, differing sites and, with an energy, Delta E = 100 (E(A) - E(B)) / |E(B)| %.
+
+    Of files with more than two labels there is a Dice for each.
+    """
     said = None
     if run is not None and image is not None:
         raise InputError("both --run and --image are given; expected one of them.")
@@ -36,33 +41,52 @@ def compare(
     elif image is not None:
         weight: Any = "auto" if lam is None else lam
         said = Segmentation(image=image, scribbles=scribbles, probability=probability, kernel=kernel, lam=weight)
-    ours, theirs = _labels(a), _labels(b)
+    # An energy is of two labels.
+    ours, theirs = _labels(a, b, foreground=foreground or said is not None)
     if ours.shape != theirs.shape:
         raise InputError(f"{a} is shaped {ours.shape} and {b} {theirs.shape}; expected the same shape.")
-    differing = int((ours != theirs).sum())
-    rows = {
-        "sites": f"{ours.size:,}",
-        "foreground": f"{int(ours.sum()):,} and {int(theirs.sum()):,}",
-        "differing": f"{differing:,} ({differing / ours.size:.4%})",
-        "Dice": f"{_dice(ours, theirs):.6f}",
-    }
+    found = Overlap.of(ours, theirs)
+    several = not ours.dtype == theirs.dtype == np.bool_
+    differing = {"differing": f"{found.differing:,} ({found.differing / ours.size:.4%})"}
+    rows = {"sites": f"{ours.size:,}"}
+    if several:
+        rows |= {"labels": " and ".join(f"{np.count_nonzero(part):,}" for part in (found.first, found.second))}
+        rows |= differing | {f"Dice of {label}": _dice_in_words(found, label) for label in found.labels}
+    else:
+        rows |= {"foreground": f"{found.first[1]:,} and {found.second[1]:,}"}
+        rows |= differing | {"Dice": f"{found.dice(1):.6f}"}
     if said is not None:
-        rows |= _energies(said, ours, theirs)
+        rows |= _energies(said, ours != 0, theirs != 0)
     print_rows(rows)
 
 
-def _labels(path: str) -> npt.NDArray[np.bool_]:
+def _dice_in_words(found: Overlap, label: int) -> str:
+    return f"{found.dice(label):.6f} ({found.first[label]:,} and {found.second[label]:,} sites)"
+
+
+def _labels(*paths: str, foreground: bool) -> list[Labels]:
+    """The labels of files: bool, what is not 0, unless one of the files holds more than two labels."""
+    numbers = [] if foreground else [some for path in paths if (some := _numbers(path)) is not None]
+    if len(numbers) == len(paths) and any(len(label_numbers(some)) > 2 for some in numbers):
+        return numbers
+    return [_inside(path) for path in paths]
+
+
+def _numbers(path: str) -> Labels | None:
+    """None of a file that holds no label numbers but, say, colours or probabilities."""
+    try:
+        return load_labels(path)
+    except InputError:
+        return None
+
+
+def _inside(path: str) -> Mask:
     found = load(path)
     inside = np.asarray(found.pixels) != 0
     return np.asarray(inside.any(axis=-1) if found.channels else inside)
 
 
-def _dice(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> float:
-    total = int(one.sum()) + int(other.sum())
-    return 2 * int((one & other).sum()) / total if total else 1.0
-
-
-def _energies(said: Segmentation, ours: npt.NDArray[np.bool_], theirs: npt.NDArray[np.bool_]) -> dict[str, str]:
+def _energies(said: Segmentation, ours: Mask, theirs: Mask) -> dict[str, str]:
     # How it was minimized does not matter here, and a cluster need not be there any more.
     said = replace(said, blocks=None, overlap=None, method=None, solver=None, executor=None)
     if said.shape != ours.shape:
@@ -73,5 +97,5 @@ def _energies(said: Segmentation, ours: npt.NDArray[np.bool_], theirs: npt.NDArr
     return {"E(A)": f"{one:,.10g}", "E(B)": f"{other:,.10g}", "Delta E": f"{change:+.6g} %"}
 
 
-def _energy(energy: Energy, labels: npt.NDArray[np.bool_]) -> float:
+def _energy(energy: Energy, labels: Mask) -> float:
     return energy(np.ascontiguousarray(labels))

@@ -209,7 +209,7 @@ def _run(task: Task, outputs: Outputs) -> int:
 
 def _write_labels(name: str, result: Result, outputs: Outputs) -> None:
     if outputs.as_text:
-        text = "\n".join(np.where(result.labels.ravel(), "1", "0").tolist()) + "\n"
+        text = "\n".join(map(str, np.asarray(result.labels).ravel().astype(np.uint16).tolist())) + "\n"
         write_text(name, text, overwrite=outputs.overwrite)
     else:
         save_labels(name, result.labels, overwrite=outputs.overwrite)

@@ -8,7 +8,17 @@ from dope.durable import write_text
 from dope.io.content import Description, Image, same_space
 from dope.io.energies.formats import ENERGY_FORMATS, EnergyFormat, read_energy, read_instance
 from dope.io.energies.instance import Instance, Objective
-from dope.io.images.formats import FORMATS, Format, check_writable, describe, load, open_labels, save_labels, stored
+from dope.io.images.formats import (
+    FORMATS,
+    Format,
+    check_writable,
+    describe,
+    load,
+    load_labels,
+    open_labels,
+    save_labels,
+    stored,
+)
 from dope.io.images.pictures import read_image, write_image
 from dope.io.images.scribbles import read_scribbles
 from dope.io.label_target import LabelTarget
@@ -26,6 +36,7 @@ __all__ = [
     "check_writable",
     "describe",
     "load",
+    "load_labels",
     "open_labels",
     "read_energy",
     "read_image",

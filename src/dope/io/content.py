@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from dope.arrays import label_type
 from dope.errors import InputError
 
 Shape = tuple[int, ...]
@@ -56,7 +57,8 @@ class Image:
 class NewLabels:
     """Labels that are to become a file: where, of what shape, on which image, and whether in the place of another.
 
-    `chunks` are those of a Zarr array, where somebody chose them.
+    `chunks` are those of a Zarr array, where somebody chose them. `label_count` says how many labels there are, and so
+    in what type they are handed over: bool for two, uint8 or uint16 for more.
     """
 
     path: Path
@@ -64,6 +66,16 @@ class NewLabels:
     like: Image | None
     overwrite: bool
     chunks: Shape | None = None
+    label_count: int = 2
+
+    @property
+    def label_type(self) -> np.dtype[Any]:
+        return label_type(self.label_count)
+
+    @property
+    def integer_type(self) -> np.dtype[Any]:
+        """For files that hold no bool: two labels are 0 and 1."""
+        return np.dtype(np.uint8) if self.label_type == np.bool_ else self.label_type
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from dope.arrays import Labels, as_labels
+from dope.arrays import Labels, as_numbered_labels, label_type
 from dope.durable import hidden_file
 from dope.errors import InputError
 from dope.io.content import NewLabels, Shape
@@ -42,6 +42,7 @@ class FileDraft:
     """Labels in a file that has its full length from the beginning, background where nothing was written."""
 
     file: FileArray  # whose axes are turned round where `fortran_order` is
+    label_type: np.dtype[Any]  # in which labels are read; in the file they may be other integers
     fortran_order: bool = False
 
     @property
@@ -59,7 +60,7 @@ class FileDraft:
 
     def read(self, box: Parts) -> Labels:
         values = self.file.read(box[::-1]).T if self.fortran_order else self.file.read(box)
-        return values.astype(np.bool_, copy=False)
+        return values.astype(self.label_type, copy=False)
 
 
 class LabelTarget:
@@ -77,7 +78,9 @@ class LabelTarget:
     shape : tuple of int
         Of the sites.
     dtype : dtype
-        In which labels are kept until then, bool or uint8. They are read and written as bool.
+        In which labels are kept until then, bool, uint8 or uint16. Two labels are read and written as bool.
+    label_count : int
+        How many labels there are: two are bool, more are their numbers.
     chunks : tuple of int, optional
         What boxes should be aligned to. Others are written as well, but slower and one after another; without locks
         (Windows, some file systems) they must not be written by several processes at once. None: anything goes.
@@ -85,25 +88,24 @@ class LabelTarget:
 
     anywhere = True  # boxes may be written in any process, several at once
 
-    def __init__(self, path: Path, shape: Shape, draft: Draft) -> None:
+    def __init__(self, path: Path, shape: Shape, draft: Draft, label_count: int = 2) -> None:
         self.path = path
         self.shape = shape
+        self.label_count = label_count
         self._draft = draft
         self._check: Callable[[], None] | None = None
         self._drafting: AbstractContextManager[Draft] | None = None
 
     @classmethod
-    def opened(
-        cls, path: Path, shape: Shape, drafting: AbstractContextManager[Draft], check: Callable[[], None]
-    ) -> Self:
+    def opened(cls, new: NewLabels, drafting: AbstractContextManager[Draft], check: Callable[[], None]) -> Self:
         """With the block in which a draft exists: what follows its end puts it into its place."""
-        target = cls(path, shape, drafting.__enter__())
+        target = cls(new.path, new.shape, drafting.__enter__(), new.label_count)
         target._drafting, target._check = drafting, check
         return target
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As a copy that writes and reads, but does not decide."""
-        return type(self), (self.path, self.shape, self._draft)
+        return type(self), (self.path, self.shape, self._draft, self.label_count)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -121,12 +123,12 @@ class LabelTarget:
                 f"{self.path}: labels shaped {np.shape(labels)} for the box {box_text(box)}; expected {sides}"
             )
         if 0 not in sides:
-            self._draft.write(box, as_labels(labels, sides))
+            self._draft.write(box, as_numbered_labels(labels, self.label_count))
 
     def __getitem__(self, key: Any) -> Labels:
         box = _box(key, self.shape)
         sides = [part.stop - part.start for part in box]
-        return np.empty(sides, np.bool_) if 0 in sides else self._draft.read(box)
+        return np.empty(sides, label_type(self.label_count)) if 0 in sides else self._draft.read(box)
 
     def commit(self) -> None:
         """Put the labels into their place, all at once, when they are on the disk.

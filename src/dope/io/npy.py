@@ -53,7 +53,7 @@ def describe(path: Path) -> Description:
 
 
 def save(new: NewLabels, labels: Labels) -> None:
-    """Write labels as bool."""
+    """Write labels as they are: two as bool, more as uint8 or uint16."""
     with replacing(new.path, overwrite=new.overwrite) as temporary, temporary.open("wb") as stream:
         np.save(stream, labels, allow_pickle=False)
 
@@ -62,15 +62,16 @@ def save(new: NewLabels, labels: Labels) -> None:
 def drafting(new: NewLabels) -> Iterator[FileDraft]:
     """The same file as `save` writes, box by box."""
     with replacing(new.path, overwrite=new.overwrite) as temporary:
-        yield draft(temporary, new.shape)
+        yield draft(temporary, new)
 
 
-def draft(path: Path, shape: Shape, *, fortran_order: bool = False) -> FileDraft:
-    """A new file for labels, all of them background."""
-    head = _head(Header(shape, fortran_order, np.dtype(np.bool_)))
-    create(path, head, bytes_of(shape, np.bool_))
-    stored = shape[::-1] if fortran_order else shape
-    return FileDraft(FileArray(path.absolute(), len(head), stored, np.dtype(np.bool_)), fortran_order)
+def draft(path: Path, new: NewLabels, *, fortran_order: bool = False) -> FileDraft:
+    """A new file for labels, all of them 0."""
+    dtype = new.label_type
+    head = _head(Header(new.shape, fortran_order, dtype))
+    create(path, head, bytes_of(new.shape, dtype))
+    stored = new.shape[::-1] if fortran_order else new.shape
+    return FileDraft(FileArray(path.absolute(), len(head), stored, dtype), dtype, fortran_order)
 
 
 def put(path: Path, pixels: Any) -> Lazy:

@@ -65,7 +65,7 @@ def describe(path: Path) -> Description:
 
 
 def save(new: NewLabels, labels: Labels) -> None:
-    """Write labels as bool, under the name `labels`."""
+    """Write labels as they are, two as bool, under the name `labels`."""
     with replacing(new.path, overwrite=new.overwrite) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(stream, labels=labels)
 

@@ -143,6 +143,19 @@ def edges(inside: Mask) -> Mask:
     return found
 
 
+def borders(labels: NDArray[Any]) -> Mask:
+    """Pixels that touch one of another label."""
+    found = np.zeros(labels.shape, dtype=np.bool_)
+    for here, there in (
+        ((slice(1, None),), (slice(None, -1),)),
+        ((slice(None), slice(1, None)), (slice(None), slice(-1))),
+    ):
+        differ = labels[here] != labels[there]
+        found[here] |= differ
+        found[there] |= differ
+    return found
+
+
 def thickened(lines: Mask, thick: int) -> Mask:
     """Lines of one pixel made `thick` pixels wide."""
     for _ in range(thick - 1):

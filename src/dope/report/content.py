@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from dope.arrays import Box, Labels
 from dope.errors import InputError
+from dope.label_counts import count_labels, several_labels
 from dope.report.scene import checked_spacing
 from dope.steps import Step
 from dope.steps import plain as plain_step
@@ -30,7 +32,7 @@ class PageContent:
     title : of the page.
     image : array over the sites, channels last; None where there is none.
     channels : whether the image's last axis holds channels.
-    labels : bool array; pictures are drawn of two or three axes, of others there are tables and plots.
+    labels : bool or integer array; pictures are drawn of two or three axes, of others there are tables and plots.
     seeds : integer array over the sites, 1 foreground and 2 background; None where there are none.
     mask : bool array over the sites, the region that was looked at; None for everything.
     blocks : the slices of each block, one per axis; empty for a graph.
@@ -41,6 +43,7 @@ class PageContent:
     command : the command or call that does it again.
     spacing : the length of a site along every axis.
     up : the axis that points up in the picture of a volume's surface.
+    counts : how many sites have label 0, 1, ..., where `labels` are but some of them; None: as the labels say.
     """
 
     title: str
@@ -57,6 +60,7 @@ class PageContent:
     command: str | None = None
     spacing: tuple[float, ...] | None = None
     up: int = 2
+    counts: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         shape = self.labels.shape
@@ -73,6 +77,22 @@ class PageContent:
             raise InputError(f"blocks with other axes than the labels' {len(shape)}; expected a slice per axis.")
         checked_spacing(self.spacing, len(shape))
 
+    @cached_property
+    def several(self) -> dict[int, int]:
+        """How many sites have which label, 0 among them, where there are more than two; else nothing."""
+        found = self.counts
+        if found is None:
+            found = count_labels(self.labels).tolist() if several_labels(self.labels) else []
+        return {label: int(sites) for label, sites in enumerate(found) if sites} if len(found) > 2 else {}
+
+    @property
+    def foreground(self) -> float | None:
+        """The share of sites whose label is not 0."""
+        if not self.labels.size:
+            return None
+        several = self.several
+        return 1 - several.get(0, 0) / sum(several.values()) if several else float(self.labels.mean())
+
     def as_plain(self) -> dict[str, object]:
         """The run without its arrays, in what JSON knows."""
         every = max(1, math.ceil(len(self.trace) / _MOST_STEPS))
@@ -80,7 +100,8 @@ class PageContent:
             "title": self.title,
             "shape": list(self.labels.shape),
             "spacing": plain(self.spacing),
-            "foreground": float(self.labels.mean()) if self.labels.size else None,
+            "foreground": self.foreground,
+            **({"counts": {str(label): sites for label, sites in self.several.items()}} if self.several else {}),
             "summary": plain(known(self.summary)),
             "settings": plain(self.settings),
             "versions": plain(self.versions),

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from dope.errors import MissingExtraError
+from dope.palette import label_colors
 from dope.report.canvas import Color, Picture, picture, resized
 from dope.report.content import PageContent, known, plain, thinned
 from dope.report.passes import in_passes, numbers, residual
@@ -31,6 +32,7 @@ _ZOOM = 16
 # All pictures together, before base64 makes them a third longer: a page that fits into an e-mail.
 _PICTURE_BYTES = 1_700_000
 _MOST_CURVE_STEPS, _MOST_ROWS = 2000, 200
+_MOST_KEYS = 20
 _IN_TILES = ("energy", "lower_bound", "gap", "proved", "seconds", "peak_bytes")
 
 
@@ -47,7 +49,7 @@ def page(run: PageContent) -> str:
     >>> text.startswith("<!DOCTYPE html>")
     True
     """
-    sections = [_head(run), _pictures(run), _convergence(run), _work(run), _again(run)]
+    sections = [_head(run), _pictures(run), _counts(run), _convergence(run), _work(run), _again(run)]
     # The policy keeps a browser from fetching or running anything, whatever names and paths may hold.
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -141,14 +143,29 @@ def _shown_object(run: PageContent, scene: Scene) -> _Shown:
     # Strokes hide what they cover; they are in the picture of the input, where there is one.
     seeds = run.seeds if run.image is None else None
     pixels = drawn_object(scene, run.image, run.labels, seeds=seeds, mask=run.mask)
-    caption = f"Found:{_key(OUTLINE, 'outline of the object')}."
-    return _Shown(pixels, caption, "the object, outlined", wide=run.labels.ndim == 3)
+    wide = run.labels.ndim == 3
+    if run.several:
+        return _Shown(pixels, f"Found:{_keys(run)}.", "the labels, each in its colour", wide=wide)
+    return _Shown(pixels, f"Found:{_key(OUTLINE, 'outline of the object')}.", "the object, outlined", wide=wide)
+
+
+def _keys(run: PageContent) -> str:
+    """The colours of the labels; of many the first."""
+    numbers = [label for label in run.several if label]
+    colors = label_colors(max(numbers, default=0) + 1).tolist()
+    keys = "".join(_key(tuple(colors[label]), str(label)) for label in numbers[:_MOST_KEYS])
+    left = len(numbers) - _MOST_KEYS
+    return keys if left <= 0 else f"{keys} and {left:,} more"
 
 
 def _shown_surface(run: PageContent) -> Iterable[_Shown]:
     if run.labels.ndim == 3 and run.labels.any():
         pixels = surface(run.labels, spacing=run.spacing, longest=_LONGEST_SURFACE, up=run.up)
-        yield _Shown(pixels, f"Surface of the object, axis {run.up} up.", "the object's surface")
+        yield _Shown(
+            pixels,
+            f"Surface of {'what is not 0' if run.several else 'the object'}, axis {run.up} up.",
+            "the object's surface",
+        )
 
 
 def _shown_blocks(run: PageContent, scene: Scene) -> Iterable[_Shown]:
@@ -181,6 +198,23 @@ def _within(pixels: Picture, most: int) -> bytes:
         pixels = picture(resized(canvas, sides))
         png = encoded(pixels)
     return png
+
+
+def _counts(run: PageContent) -> str:
+    """How many sites have which label, where there are more than two."""
+    if not run.several:
+        return ""
+    total, site = sum(run.several.values()), None if run.spacing is None else math.prod(run.spacing)
+    heads = ["label", "sites", "share", *([] if site is None else ["volume" if run.labels.ndim == 3 else "area"])]
+    rows = [
+        [str(label), f"{sites:,}", percent(sites / total), *([] if site is None else [number(sites * site)])]
+        for label, sites in run.several.items()
+    ]
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    table = f'<table class="rounds"><tbody><tr>{head}</tr>{body}</tbody></table>'
+    card = f'<details class="card" open><summary>{len(rows):,} labels</summary>{table}</details>'
+    return f"<section><h2>Labels</h2>{card}</section>\n"
 
 
 def _convergence(run: PageContent) -> str:

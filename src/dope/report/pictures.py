@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dope.arrays import Box, Mask
 from dope.errors import InputError
-from dope.report.canvas import Canvas, Color, Picture, edges, paint, stroke, thickened
+from dope.label_counts import several_labels
+from dope.palette import label_colors
+from dope.report.canvas import Canvas, Color, Picture, borders, edges, paint, stroke, thickened
 from dope.report.scene import Scene, View, through_object
 from dope.scribbles import BACKGROUND, DRAWN, FOREGROUND
 
@@ -23,10 +25,11 @@ RED = (255, 69, 58)
 _SHADE = (24, 32, 58)
 _OUTSIDE = (128, 128, 134)  # of a mask: neither object nor background, so neither bright nor dark
 _BLOCK_TINTS = ((86, 180, 233), (230, 159, 0), (0, 158, 115), (204, 121, 167))  # Okabe and Ito
-_ONLY_FIRST, _ONLY_SECOND = (255, 140, 26), (64, 170, 255)
+_ONLY_FIRST, _ONLY_SECOND, _IN_BOTH = (255, 140, 26), (64, 170, 255), (204, 121, 167)
 _DOUBLY_HELD = (255, 255, 255)
 _EDGE = (20, 20, 20)
 _LARGEST_ZOOM = 8
+_TINT = 0.45  # of a label's colour on the image, where there are several labels
 
 
 def overlay(
@@ -46,8 +49,9 @@ def overlay(
     image : array shaped like the labels, or with channels as a last axis; None for the labels alone
         uint8 is shown as it is; of anything else all but the outermost half percent of the values at either end is
         stretched from black to white. NaN is black.
-    labels : bool array, of an image or of a volume
-        True is the object. Of a volume three planes are shown, side by side.
+    labels : bool or integer array, of an image or of a volume
+        True is the object. Of several labels each is tinted and outlined in its own colour, but for 0, which is drawn
+        as the background is. Of a volume three planes are shown, side by side.
     seeds : integer array like the labels, optional
         1 foreground strokes, drawn green; 2 background strokes, drawn red.
     mask : bool array like the labels, optional
@@ -123,13 +127,14 @@ def difference(
 ) -> Picture:
     """Where two labelings differ, on the image in grey: orange what only the first calls the object, blue the second.
 
-    A single site is drawn large enough to be seen at any size.
+    Purple is what both call an object, but not the same one. A single site is drawn large enough to be seen at any
+    size.
 
     Parameters
     ----------
     image, labels, spacing, longest, zoom
         As for `overlay`. The planes of a volume are those that show most of the differences.
-    other : bool array like the labels
+    other : bool or integer array like the labels
 
     Examples
     --------
@@ -142,11 +147,13 @@ def difference(
         raise InputError(f"labels shaped {found.shape} and {second.shape}; expected the same shape")
     pixels, *_ = _checked_beside(found.shape, image, None, None)
     apart = found != second
+    both = apart & (found != 0) & (second != 0)
+    parts = (apart & (found != 0) & ~both, apart & (second != 0) & ~both, both)
     at = through_object(apart if apart.any() else found) if found.ndim == 3 else None
     scene = Scene.of(found.shape, spacing=spacing, at=at, longest=longest, zoom=zoom)
     canvases = [np.repeat(0.55 * canvas.mean(axis=2, keepdims=True), 3, axis=2) for canvas in scene.shown(pixels)]
     for canvas, view in zip(canvases, scene.views, strict=True):
-        for only, color in ((apart & found, _ONLY_FIRST), (apart & second, _ONLY_SECOND)):
+        for only, color in zip(parts, (_ONLY_FIRST, _ONLY_SECOND, _IN_BOTH), strict=True):
             paint(canvas, thickened(view.layer(only, _marked) > 0, 1 + stroke(canvas)), color)
     return scene.joined(canvases)
 
@@ -199,8 +206,12 @@ def drawn_object(
 ) -> Picture:
     """What was found, as `overlay` shows it."""
     canvases = scene.shown(image, mask)
+    colors = colors_of(labels)
     for canvas, view in zip(canvases, scene.views, strict=True):
-        _mark_object(canvas, view.layer(labels, _marked))
+        if colors is None:
+            _mark_object(canvas, view.layer(labels, _marked))
+        else:
+            _mark_labels(canvas, view, labels, colors)
         _mark_outside(canvas, view, mask)
         _mark_strokes(canvas, view, seeds)
     return scene.joined(canvases)
@@ -208,18 +219,46 @@ def drawn_object(
 
 def drawn_blocks(scene: Scene, blocks: Sequence[Box], *, image: Sites | None, labels: Sites | None) -> Picture:
     """How the sites are cut up, as `block_map` shows it."""
+    several = labels is not None and bool(several_labels(labels))
     canvases = [np.repeat(80 + 0.6 * canvas.mean(axis=2, keepdims=True), 3, axis=2) for canvas in scene.shown(image)]
     for canvas, view in zip(canvases, scene.views, strict=True):
         _mark_blocks(canvas, view, blocks)
-        if labels is not None:
+        if labels is not None and not several:
             _outline(canvas, view.layer(labels, _marked))
+        elif labels is not None:
+            paint(canvas, thickened(borders(view.nearest(labels)), stroke(canvas)), OUTLINE)
     return scene.joined(canvases)
 
 
+def colors_of(labels: Sites) -> NDArray[np.float32] | None:
+    """The colour of every label, 0 to the largest, where there are several; None where there is one object."""
+    several = several_labels(labels)
+    return label_colors(several[-1] + 1).astype(np.float32) if several else None
+
+
+def tinted(view: View, labels: Sites, colors: NDArray[np.float32]) -> Canvas:
+    """The mean of the labels' colours at every pixel."""
+    layers = [view.layer(labels, lambda slab, column=column: column[slab]) for column in colors.T]  # type: ignore[misc]
+    return np.stack(layers, axis=-1)
+
+
 def _mark_object(canvas: Canvas, inside: Canvas) -> None:
+    _shade(canvas, inside)
+    _outline(canvas, inside)
+
+
+def _mark_labels(canvas: Canvas, view: View, labels: Sites, colors: NDArray[np.float32]) -> None:
+    inside, nearest = view.layer(labels, _marked), view.nearest(labels)
+    _shade(canvas, inside)
+    # The colour of label 0 is black, so that what is mixed is already in proportion to what is inside.
+    canvas += _TINT * (tinted(view, labels, colors) - inside[..., None] * canvas)
+    lines = thickened(borders(nearest), stroke(canvas)) & (nearest != 0)
+    canvas[lines] = colors[nearest[lines]]
+
+
+def _shade(canvas: Canvas, inside: Canvas) -> None:
     shaded = 0.30 * canvas.mean(axis=2, keepdims=True) + 0.70 * np.array(_SHADE, np.float32)
     canvas[:] = shaded + inside[..., None] * (canvas - shaded)
-    _outline(canvas, inside)
 
 
 def _outline(canvas: Canvas, inside: Canvas) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dope.errors import InputError
 from dope.report.canvas import Picture, beside, picture
+from dope.report.pictures import colors_of, tinted
 from dope.report.scene import Scene, through_object
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -42,7 +43,9 @@ def data_uri(png: bytes) -> str:
 
 
 def thumbnail(labels: ArrayLike, longest: int = 256) -> bytes:
-    r"""A small grey PNG of labels, the object bright; of a volume three planes that meet in the object.
+    r"""A small grey PNG of labels, the object bright, or of several labels one in their colours.
+
+    Of a volume it shows three planes that meet in the object.
 
     >>> thumbnail(np.eye(8, dtype=bool))[:4]
     b'\x89PNG'
@@ -53,6 +56,13 @@ def thumbnail(labels: ArrayLike, longest: int = 256) -> bytes:
     at = through_object(found) if found.ndim == 3 else None
     scene = Scene.of(found.shape, at=at, longest=longest, zoom=16)
     layers = scene.layers(found, lambda slab: slab != 0)
+    colors = colors_of(found)
+    if colors is not None:
+        colored = [
+            _DARK * (1 - inside[..., None]) + tinted(view, found, colors)
+            for view, inside in zip(scene.views, layers, strict=True)
+        ]
+        return encoded(scene.joined(colored))
     canvases = [np.repeat((_DARK + (_BRIGHT - _DARK) * layer)[..., None], 3, axis=2) for layer in layers]
     return encoded(picture(beside(canvases, scene.gap))[..., 0])
 

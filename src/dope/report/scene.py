@@ -48,6 +48,14 @@ class View:
         """The plane of an array over the sites, as large as the picture."""
         return resized(shrunk(array[self.where], self.steps, of), self.pixels)
 
+    def nearest(self, array: NDArray[Any]) -> NDArray[Any]:
+        """What is at the middle of every pixel."""
+        rows, columns = (
+            ((np.arange(number) + 0.5) * (side / number)).astype(np.intp)
+            for side, number in zip(self.sites, self.pixels, strict=True)
+        )
+        return array[self.where][np.ix_(rows, columns)]
+
     def part(self, place: Sequence[slice]) -> tuple[slice, slice] | None:
         """The pixels of a box of sites, None where the plane does not meet it."""
         for index, along in zip(self.where, place, strict=True):

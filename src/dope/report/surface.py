@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from dope.arrays import Box, Mask
 from dope.errors import InputError
 from dope.report.canvas import GAP, Picture, checked_longest, picture, shrunk
+from dope.report.pictures import colors_of
 from dope.report.scene import checked_spacing
 
 Reals = NDArray[np.float32]
@@ -42,6 +43,7 @@ _KEY_LIGHT = np.array((0.5, 0.6, 0.62), np.float32)  # right, down and ahead: it
 _FILL_LIGHT = np.array((-0.85, 0.1, 0.5), np.float32)
 _GAMMA = 0.9  # lifts what is dim
 _HAZE = 0.3  # how much darker the farthest place is than the nearest
+_INWARDS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)  # cells from the surface, where a label is looked for
 _LOOK_AHEAD = ((3.0, 0.5), (7.0, 0.55), (14.0, 0.4))  # cells along the normal, and what counts the object there
 
 
@@ -50,8 +52,9 @@ def surface(labels: ArrayLike, *, spacing: Sequence[float] | None = None, longes
 
     Parameters
     ----------
-    labels : bool array of three axes
-        True is the object. What it is cut off by, the volume's faces, is shown as a surface too.
+    labels : bool or integer array of three axes
+        True is the object. Of several labels all but 0 are, each in its own colour. What it is cut off by, the
+        volume's faces, is shown as a surface too.
     spacing : a length per axis, optional
         Of a site, to draw true proportions.
     longest : int
@@ -84,9 +87,11 @@ def surface(labels: ArrayLike, *, spacing: Sequence[float] | None = None, longes
     if box is None:
         side = checked_longest(longest)
         return np.broadcast_to(np.array(GAP, np.uint8), (side, side, 3)).copy()
-    field, cell = _field(found[box], lengths)
+    steps = _steps(found[box], lengths)
+    field, cell = _field(found[box], lengths, steps)
     rays = _Rays.towards(field, cell, checked_longest(longest))
-    return _shaded(rays, field)
+    colors = colors_of(found[box])
+    return _shaded(rays, field, None if colors is None else _Paint(found[box], steps, colors))
 
 
 def _bounding_box(found: NDArray[Any]) -> Box | None:
@@ -103,11 +108,15 @@ def _bounding_box(found: NDArray[Any]) -> Box | None:
     return tuple(slice(int(side[0]), int(side[-1]) + 1) for side in sides)
 
 
-def _field(found: NDArray[Any], lengths: tuple[float, ...]) -> tuple[Reals, Reals]:
-    """The blurred object with air around it, and the sides of its cells, which are about as long as wide."""
+def _steps(found: NDArray[Any], lengths: tuple[float, ...]) -> list[int]:
+    """How many sites along each axis are a cell, such that cells are about as long as wide."""
     extent = [side * length for side, length in zip(found.shape, lengths, strict=True)]
     size = max(min(lengths), (math.prod(extent) / _CELLS) ** (1 / 3))
-    steps = [max(1, round(size / length)) for length in lengths]
+    return [max(1, round(size / length)) for length in lengths]
+
+
+def _field(found: NDArray[Any], lengths: tuple[float, ...], steps: list[int]) -> tuple[Reals, Reals]:
+    """The blurred object with air around it, and the sides of its cells."""
     occupied = np.pad(shrunk(found, steps, lambda slab: slab != 0), _MARGIN)
     blurred = occupied
     for axis in range(3):
@@ -284,7 +293,34 @@ def _sampled(field: Reals, points: Reals) -> Reals:
     return answer
 
 
-def _shaded(rays: _Rays, field: Reals) -> Picture:
+@dataclass(frozen=True, eq=False)
+class _Paint:
+    """The colours of labels, at points of the field."""
+
+    labels: NDArray[Any]
+    steps: list[int]
+    colors: Reals
+
+    def at(self, points: Reals, inwards: Reals) -> Reals:
+        """(number, 3): the colour of the first label that is met from each point, which may lie in the blurred rim."""
+        answer = np.broadcast_to(_BONE, (points.shape[1], 3)).copy()
+        left = np.arange(points.shape[1])
+        for far in _INWARDS:
+            met = self._labels(points[:, left] + np.float32(far) * inwards[:, left])
+            answer[left[met != 0]] = self.colors[met[met != 0]]
+            left = left[met == 0]
+        return answer
+
+    def _labels(self, points: Reals) -> NDArray[Any]:
+        places = [
+            np.clip(((line - _MARGIN + 0.5) * step).astype(np.intp), 0, side - 1)
+            for line, step, side in zip(points, self.steps, self.labels.shape, strict=True)
+        ]
+        found: NDArray[Any] = self.labels[tuple(places)]
+        return found
+
+
+def _shaded(rays: _Rays, field: Reals, colors: _Paint | None) -> Picture:
     canvas = _backdrop(rays.pixels)
     pixels, depth = _first_hits(rays, field)
     if not pixels.size:
@@ -297,9 +333,11 @@ def _shaded(rays: _Rays, field: Reals) -> Picture:
     fill = np.clip(-_unit(_FILL_LIGHT) @ seen, 0, None)
     haze = 1 - _HAZE * (depth - depth.min()) / max(float(np.ptp(depth)), 1.0)
     light = (0.33 * openness + 0.88 * key * (0.2 + 0.8 * openness) + 0.18 * fill * openness) * haze
+    inwards = -normals * (rays.cell.min() / rays.cell)[:, None]
+    color = _BONE if colors is None else colors.at(points, inwards)
     hit = np.zeros(rays.pixels, dtype=np.float32)
     hit.reshape(-1)[pixels] = 1
-    canvas.reshape(-1, 3)[pixels] = np.clip(light, 0, 1.05)[:, None] ** np.float32(_GAMMA) * _BONE
+    canvas.reshape(-1, 3)[pixels] = np.clip(light, 0, 1.05)[:, None] ** np.float32(_GAMMA) * color
     return picture(_smooth_rim(canvas, hit))
 
 

@@ -18,18 +18,19 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import as_labels
+from dope.arrays import Labels, as_numbered_labels, label_type
 from dope.bounded import check_path
 from dope.durable import check_target
 from dope.errors import InputError
 from dope.extras import require_extra
 from dope.io import npy, npz
-from dope.io.content import Description, Image, NewLabels, Shape
+from dope.io.content import Description, Image, NewLabels, Shape, bytes_of
 from dope.io.files import Name
 from dope.io.images import nifti, ome_zarr, ome_zarr_labels, pictures, tiff, zarr_draft, zarr_nodes
 from dope.io.label_target import Draft, LabelTarget, Save, converting
 from dope.io.lazy import Lazy
 from dope.io.places import Place, contains
+from dope.memory import require_bytes
 
 
 class Load(Protocol):
@@ -42,8 +43,9 @@ class Load(Protocol):
 class Format:
     """How files of one kind are read and written; `save` is None where labels would not come back as they were.
 
-    `unpack` is for what `load` reads whole, and `draft` for what can be written box by box, where there is such a way.
-    `chunks` are those that labels of a shape are written in, where there are such.
+    `load_labels` is there where labels are read in another way than images, `unpack` for what `load` reads whole, and
+    `draft` for what can be written box by box, where there is such a way. `chunks` are those that labels of a shape are
+    written in, where there are such.
     `source` is the file or folder that is read of a name that means a part of one, `store` what that is a part of.
     """
 
@@ -54,6 +56,7 @@ class Format:
     extra: str | None = None
     check_target: Callable[[Path, bool], None] = check_target
     check_shape: Callable[[Path, Shape], None] | None = None
+    load_labels: Load | None = None
     unpack: Callable[[Path, Path], Image] | None = None
     source: Callable[[Path], Path] | None = None
     store: Callable[[Path], Path] | None = None
@@ -75,7 +78,14 @@ _NIFTI = Format(
 )
 
 FORMATS: dict[str, Format] = {
-    ".png": Format("PNG", pictures.load, pictures.describe, pictures.save, check_shape=pictures.check_shape),
+    ".png": Format(
+        "PNG",
+        pictures.load,
+        pictures.describe,
+        pictures.save,
+        check_shape=pictures.check_shape,
+        load_labels=pictures.load_labels,
+    ),
     ".jpg": _JPEG,
     ".jpeg": _JPEG,
     ".tif": _TIFF,
@@ -143,7 +153,45 @@ def describe(path: Name) -> Description:
     return format_.describe(path)
 
 
-def save_labels(path: Name, labels: npt.ArrayLike, *, like: Image | None = None, overwrite: bool = False) -> None:
+def load_labels(path: Name, *, budget: int | None = None) -> Labels:
+    """Read labels as `save_labels` writes them, in memory.
+
+    Parameters
+    ----------
+    path, budget
+        As for `load`. Of a picture with a palette the numbers count, not the colours; 0 and 255 are two labels.
+
+    Returns
+    -------
+    bool array where no number is above 1, else uint8 or uint16
+
+    Raises
+    ------
+    InputError
+        See `load`; or it holds something else than whole numbers of 0 to 65535.
+    """
+    path, format_ = _format_of(path)
+    if format_.extra:
+        require_extra(format_.extra, f"reading {path}")
+    if format_.save is None:
+        raise InputError(f"{path}: {format_.name} alters labels; expected a format that keeps them, such as PNG")
+    image = (format_.load_labels or format_.load)(path, budget=budget)
+    guessed = image.header is None and format_.load_labels is None  # of axes without names
+    if image.channels and not guessed:
+        raise InputError(f"{path}: a picture in colours; expected a number for each site")
+    require_bytes(f"{path}: its labels", 2 * bytes_of(image.pixels.shape, image.pixels.dtype), budget)
+    found = np.asarray(image.pixels)
+    return as_numbered_labels(found, name=f"labels of {path}")
+
+
+def save_labels(
+    path: Name,
+    labels: npt.ArrayLike,
+    *,
+    like: Image | None = None,
+    overwrite: bool = False,
+    label_count: int | None = None,
+) -> None:
     """Write labels, whole or not at all, in the format that the suffix of `path` says.
 
     Parameters
@@ -151,22 +199,27 @@ def save_labels(path: Name, labels: npt.ArrayLike, *, like: Image | None = None,
     path : path
         As for `load`, but for JPEG, which would alter labels. A path `image.ome.zarr/labels/NAME` adds them to an
         OME-Zarr image.
-    labels : bool array
-        True = foreground. Written as bool in NPY and NPZ, as 0 and 255 in PNG, as uint8 of 0 and 1 in the others.
+    labels : bool or integer array
+        Two labels, bool or 0 and 1, True = foreground, are written as bool in NPY and NPZ, as 0 and 255 in PNG, as
+        uint8 of 0 and 1 in the others. More labels are written as their numbers in uint8 or uint16; in PNG with a
+        palette up to 256, as grey of 16 bits beyond. `load_labels` reads all of them.
     like : Image, optional
         What was labelled: where it lies (header, spacing, transforms) is written as well, where the format can.
     overwrite : bool
         Whether a file that is there may be replaced. The image itself never is.
+    label_count : int, optional
+        How many labels there are, where not all of them need occur; by default as many as the largest number says.
 
     Raises
     ------
     InputError
         Nothing was written: see `check_writable`; or the labels do not fit the image, or the disk is full.
     """
-    values = as_labels(labels, np.shape(labels))
+    values = as_numbered_labels(labels, label_count)
     target, format_ = _checked_target(path, values.shape, like, overwrite)
     if format_.save is not None:  # as `check_writable` saw to
-        format_.save(NewLabels(target, values.shape, like, overwrite), values)
+        number = label_count or (2 if values.dtype == np.bool_ else int(values.max()) + 1)
+        format_.save(NewLabels(target, values.shape, like, overwrite, label_count=number), values)
 
 
 def open_labels(
@@ -176,6 +229,7 @@ def open_labels(
     like: Image | None = None,
     chunks: Sequence[int] | None = None,
     overwrite: bool = False,
+    label_count: int = 2,
 ) -> LabelTarget:
     """Begin a file of labels that are written box by box, also by several processes at once.
 
@@ -186,14 +240,16 @@ def open_labels(
     ----------
     path : path
         As for `save_labels`. NPY, NIfTI (.nii) and Zarr take labels in place. For the others (.nii.gz, .npz, .tif,
-        .png) they are collected in an NPY file, a byte for each site, from which `commit` writes the file with up to
-        that much memory.
+        .png) they are collected in an NPY file, a byte or two for each site, from which `commit` writes the file with
+        up to that much memory.
     shape : tuple of int
         Of the sites.
     like, overwrite : optional
         As for `save_labels`.
     chunks : tuple of int, optional
         Of a Zarr array, instead of about 2 MB each. Other formats have none.
+    label_count : int
+        How many labels there are. Two are written and read as bool, more as uint8 or uint16.
 
     Returns
     -------
@@ -220,13 +276,14 @@ def open_labels(
     lengths = None if chunks is None else tuple(operator.index(length) for length in chunks)
     if lengths is not None and (len(lengths) != len(sites) or min(lengths) < 1):
         raise InputError(f"{target}: chunks {lengths} for labels shaped {sites}; expected a length for each axis")
-    new = NewLabels(target, sites, like, overwrite, lengths)
+    label_type(label_count)  # refuses a number of labels that there cannot be
+    new = NewLabels(target, sites, like, overwrite, lengths, label_count)
     if format_.draft is not None:
         drafting = format_.draft(new)
     else:
         assert format_.save is not None  # as `check_writable` saw to
-        drafting = converting(new, lambda hidden: npy.draft(hidden, sites), format_.save)
-    return LabelTarget.opened(target, sites, drafting, lambda: check_writable(target, overwrite=overwrite))
+        drafting = converting(new, lambda hidden: npy.draft(hidden, new), format_.save)
+    return LabelTarget.opened(new, drafting, lambda: check_writable(target, overwrite=overwrite))
 
 
 def stored(image: Image | Name, scratch: Name) -> Image:

@@ -43,7 +43,7 @@ _GZIP = b"\x1f\x8b"
 _HEADER_BYTES = {348: 1, 540: 2}  # by which the two versions are told apart
 _MAGIC = {1: b"n+1\0", 2: b"n+2\0\r\n\x1a\n"}
 _PAIR_MAGIC = (b"ni1\0", b"ni2\0")
-_UINT8 = 2
+_CODES = {np.dtype(np.uint8): 2, np.dtype(np.uint16): 512}  # of the types of labels
 # Codes of intents that say what the components of a site mean; labels have none.
 _COMPONENT_INTENTS = (1004, 1005, 1006, 1007, 1008, 1009, 1010, 2003, 2004)
 _MOST_NIFTI1_SITES = 32_767  # along an axis: NIfTI-1 counts them in 16 bits
@@ -74,6 +74,10 @@ class NiftiHeader:
     @property
     def _endianness(self) -> str:
         return "<" if int.from_bytes(self.block[:4], "little") in _HEADER_BYTES else ">"
+
+    def stored_type(self, new: NewLabels) -> np.dtype[Any]:
+        """Of labels under this header, in its order of bytes."""
+        return new.integer_type.newbyteorder(self._endianness)  # type: ignore[arg-type]
 
     def affine(self) -> NDArray[np.float64]:
         """From sites to the scanner or a standard space: sform, else qform, else what the spacing says."""
@@ -194,8 +198,9 @@ def describe(path: Path) -> Description:
 
 
 def save(new: NewLabels, labels: Labels) -> None:
-    """Write labels as uint8. Of a NIfTI image they inherit the header, whole but for what uint8 labels must change."""
+    """Write labels as uint8 or uint16. Of a NIfTI image they inherit the header, whole but for what labels change."""
     header = _header_of_labels(new)
+    dtype = header.stored_type(new)
     with (
         replacing(new.path, overwrite=new.overwrite) as temporary,
         _writing(temporary, packed=_to_be_packed(new.path)) as stream,
@@ -204,7 +209,7 @@ def save(new: NewLabels, labels: Labels) -> None:
         stream.write(header.between)
         # i is the fastest axis in the file: its transpose is in the order of the file.
         for slab in np.moveaxis(labels, -1, 0):
-            stream.write(slab.astype(np.uint8).tobytes(order="F"))
+            stream.write(slab.astype(dtype).tobytes(order="F"))
 
 
 @contextmanager
@@ -212,15 +217,16 @@ def drafting(new: NewLabels) -> Iterator[FileDraft]:
     """The same file, box by box."""
     if _to_be_packed(new.path):
         # In the order of the file, in which `save` reads it.
-        with converting(new, lambda hidden: npy.draft(hidden, new.shape, fortran_order=True), save) as draft:
+        with converting(new, lambda hidden: npy.draft(hidden, new, fortran_order=True), save) as draft:
             yield draft
         return
     header = _header_of_labels(new)
     head = header.block + header.between
     with replacing(new.path, overwrite=new.overwrite) as temporary:
-        create(temporary, head, math.prod(new.shape))
-        stored = FileArray(temporary.absolute(), len(head), new.shape[::-1], np.dtype(np.uint8))
-        yield FileDraft(stored, fortran_order=True)
+        dtype = header.stored_type(new)
+        create(temporary, head, bytes_of(new.shape, dtype))
+        stored = FileArray(temporary.absolute(), len(head), new.shape[::-1], dtype)
+        yield FileDraft(stored, new.label_type, fortran_order=True)
 
 
 def check_shape(path: Path, shape: Shape) -> None:
@@ -232,7 +238,7 @@ def check_shape(path: Path, shape: Shape) -> None:
 def _header_of_labels(new: NewLabels) -> NiftiHeader:
     image = new.like.header if new.like is not None else None
     spacing = new.like.spacing if new.like is not None else None
-    return _inherited(image) if isinstance(image, NiftiHeader) else _fresh(new.path, new.shape, spacing)
+    return _inherited(image, new.integer_type) if isinstance(image, NiftiHeader) else _fresh(new, spacing)
 
 
 def _to_be_packed(path: Path) -> bool:
@@ -386,10 +392,10 @@ def _details(header: NiftiHeader, layout: _Layout) -> dict[str, str]:
     return {name: text for name, text in details.items() if text}
 
 
-def _inherited(header: NiftiHeader) -> NiftiHeader:
+def _inherited(header: NiftiHeader, dtype: np.dtype[Any]) -> NiftiHeader:
     """An image's header for labels: what says how a voxel is stored is replaced, the rest stays to the byte."""
     fields = header.fields
-    fields["datatype"], fields["bitpix"] = _UINT8, 8
+    fields["datatype"], fields["bitpix"] = _CODES[dtype], 8 * dtype.itemsize
     fields["scl_slope"], fields["scl_inter"] = 1, 0
     if fields["vox_offset"] == 0:
         fields["vox_offset"] = len(header.block) + len(header.between)
@@ -402,15 +408,15 @@ def _inherited(header: NiftiHeader) -> NiftiHeader:
     return replace(header, block=fields.binaryblock)
 
 
-def _fresh(path: Path, shape: Shape, spacing: Spacing | None) -> NiftiHeader:
+def _fresh(new: NewLabels, spacing: Spacing | None) -> NiftiHeader:
     """A header that says no more than is known: the shape and, perhaps, the size of a voxel."""
     import nibabel
 
-    check_shape(path, shape)
-    kind: Any = nibabel.Nifti1Header if max(shape) <= _MOST_NIFTI1_SITES else nibabel.Nifti2Header
+    check_shape(new.path, new.shape)
+    kind: Any = nibabel.Nifti1Header if max(new.shape) <= _MOST_NIFTI1_SITES else nibabel.Nifti2Header
     fields = kind()
-    fields.set_data_dtype(np.uint8)
-    fields.set_data_shape(shape)
+    fields.set_data_dtype(new.integer_type)
+    fields.set_data_shape(new.shape)
     if spacing is not None:
         fields.set_zooms(spacing)
     fields["scl_slope"], fields["scl_inter"] = 1, 0

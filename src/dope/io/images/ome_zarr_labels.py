@@ -20,9 +20,11 @@ from dope.io.content import NewLabels, Shape
 from dope.io.images.ome_zarr import VERSIONS, OmeHeader, level_node, read_header
 from dope.io.images.zarr_draft import ZarrDraft, create
 from dope.io.images.zarr_nodes import Node, array_layout, check_inside, find_node, read_json, read_node, store_of
+from dope.palette import label_colors
 
 _LABELS = "labels"
-_FOREGROUND_COLOR = [255, 0, 0, 255]
+_FOREGROUND_COLOR = (255, 0, 0)
+_MOST_COLORS = 256  # that are listed; a viewer has its own for the rest
 
 
 def check_target(path: Path, overwrite: bool) -> None:
@@ -40,7 +42,7 @@ def check_target(path: Path, overwrite: bool) -> None:
 
 
 def save(new: NewLabels, labels: Labels) -> None:
-    """Write labels as uint8 of 0 and 1."""
+    """Write labels as uint8 or uint16, two of them as 0 and 1."""
     with drafting(new) as draft:
         draft.write(tuple(slice(0, length, 1) for length in labels.shape), labels)
 
@@ -55,8 +57,8 @@ def drafting(new: NewLabels) -> Iterator[ZarrDraft]:
     header = new.like.header if new.like is not None and isinstance(new.like.header, OmeHeader) else None
     with replacing_folder(new.path, overwrite=new.overwrite) as folder:
         if header is None:
-            create(folder, new.shape, 3, None, new.chunks)
-            draft = ZarrDraft(folder.absolute(), 3, tuple(range(len(new.shape))))
+            create(folder, new.shape, 3, None, new.chunks, new.integer_type)
+            draft = ZarrDraft(folder.absolute(), 3, tuple(range(len(new.shape))), new.label_type)
             yield draft
             draft.finish()
         else:
@@ -83,7 +85,7 @@ def _image_of(path: Path) -> OmeHeader:
 def _adding(new: NewLabels) -> Iterator[ZarrDraft]:
     path = new.path
     header = _image_of(path)
-    label = {"image-label": _image_label(header)}
+    label = {"image-label": _image_label(header, new.label_count)}
     # Beside the group of labels: others may make that one in the meantime.
     with hidden_folder(path.parent.parent / path.name) as folder:
         with _image(folder, new, header, name=path.name, label=label) as draft:
@@ -99,10 +101,12 @@ def _adding(new: NewLabels) -> Iterator[ZarrDraft]:
     _consolidate(path)
 
 
-def _image_label(header: OmeHeader) -> dict[str, Any]:
+def _image_label(header: OmeHeader, label_count: int) -> dict[str, Any]:
+    several = label_colors(min(label_count, _MOST_COLORS))[1:].tolist()
+    colors = several if label_count > 2 else [_FOREGROUND_COLOR]
     return {
         "version": VERSIONS[header.zarr_format],
-        "colors": [{"label-value": 1, "rgba": _FOREGROUND_COLOR}],
+        "colors": [{"label-value": label, "rgba": [*color, 255]} for label, color in enumerate(colors, start=1)],
         "source": {"image": "../../"},
     }
 
@@ -127,8 +131,10 @@ def _image(
     fitting = tuple(finest[number] for number in sites)
     if new.shape != fitting:
         raise InputError(f"labels shaped {new.shape} do not lie on {header.group}, which is shaped {fitting}")
-    create(folder / "0", finest, header.zarr_format, names, _with_others(new.chunks, sites, len(axes)))
-    draft = ZarrDraft((folder / "0").absolute(), header.zarr_format, sites)
+    create(
+        folder / "0", finest, header.zarr_format, names, _with_others(new.chunks, sites, len(axes)), new.integer_type
+    )
+    draft = ZarrDraft((folder / "0").absolute(), header.zarr_format, sites, new.label_type)
     yield draft
     draft.finish()
     for number, level in enumerate(coarser, start=1):

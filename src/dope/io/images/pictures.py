@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +20,7 @@ from dope.io import content
 from dope.io.files import open_file
 from dope.io.images.picture_headers import count_scans, jpeg_frame, png_chunks
 from dope.memory import require_bytes
+from dope.palette import label_colors
 
 Picture = NDArray[np.uint8] | NDArray[np.uint16]
 
@@ -33,6 +34,8 @@ _MOST_PIXELS = 178_956_970
 # Of a progressive JPEG: each costs as much time as decoding all pixels once. Programs write about ten.
 _MOST_SCANS = 100
 _MOST_EXIF_BYTES = 1 << 20
+# Writes a photo in a third of the time of the default for a few per cent more bytes.
+_PNG_SETTINGS = {"compress_level": 3}
 # Bytes that Pillow takes for a pixel, 4 in other modes.
 _PIXEL_BYTES = {"L": 1, "1": 1, "P": 1} | dict.fromkeys(_GREY_16[:-1], 2)
 
@@ -82,20 +85,33 @@ def write_image(path: str | os.PathLike[str], picture: NDArray[Any], *, overwrit
             f"{path}: cannot write {picture.dtype} shaped {picture.shape} as {kind}; "
             f"expected bool or uint8 shaped (height, width) or (height, width, {'3' if most == 3 else '3 or 4'})"
         )
-    # Level 3 writes a photo in a third of the time of the default for a few per cent more bytes.
-    settings = {"compress_level": 3} if kind == "PNG" else {"quality": 92}
+    settings = _PNG_SETTINGS if kind == "PNG" else {"quality": 92}
     with replacing(path, overwrite=overwrite) as temporary:
         Image.fromarray(picture).save(temporary, format=kind, **settings)
 
 
 def load(path: Path, *, budget: int | None) -> content.Image:
     """Read a picture with all its channels, alpha among them."""
+    return _load(path, budget, _as_array)
+
+
+def load_numbers(path: Path, *, budget: int | None) -> content.Image:
+    """The same, but of a picture with a palette the numbers in it, not the colours they stand for."""
+    return _load(path, budget, _as_numbers)
+
+
+def load_labels(path: Path, *, budget: int | None) -> content.Image:
+    """As `save` writes them: numbers, but for grey of 0 and 255, which is two labels."""
+    return _load(path, budget, _as_labels)
+
+
+def _load(path: Path, budget: int | None, as_array: Callable[[Image.Image], NDArray[Any]]) -> content.Image:
     found = describe(path)  # of a picture of its own: Pillow keeps the EXIF data that it has found so far
     with _opened(path) as (opened, stream):
         what = content.declared(path, (*found.shape, found.channels), found.dtype)
         require_bytes(what, found.bytes + _decoder_bytes(path, opened, stream), budget)
         ImageOps.exif_transpose(opened, in_place=True)
-        pixels = _as_array(opened)
+        pixels = as_array(opened)
     return content.Image(pixels, pixels.ndim == 3, None, path)
 
 
@@ -106,8 +122,14 @@ def describe(path: Path) -> content.Description:
 
 
 def save(new: content.NewLabels, labels: Labels) -> None:
-    """Write labels as a picture of 0 and 255."""
-    write_image(new.path, labels, overwrite=new.overwrite)
+    """Write two labels as 0 and 255; more as numbers with a palette, or, beyond 256, as grey of 16 bits."""
+    if labels.dtype != np.uint8:
+        write_image(new.path, labels, overwrite=new.overwrite)
+        return
+    indexed = Image.fromarray(labels)
+    indexed.putpalette(label_colors(new.label_count).tobytes())
+    with replacing(new.path, overwrite=new.overwrite) as temporary:
+        indexed.save(temporary, format="PNG", **_PNG_SETTINGS)
 
 
 def check_shape(path: Path, shape: content.Shape) -> None:
@@ -190,6 +212,16 @@ def _described(path: Path, opened: Image.Image, stream: BinaryIO) -> content.Des
         bytes=content.bytes_of((height, width, max(1, channels)), dtype),
         details={"mode": opened.mode},
     )
+
+
+def _as_numbers(picture: Image.Image) -> Picture:
+    return np.array(picture) if picture.mode == "P" else _as_array(picture)
+
+
+def _as_labels(picture: Image.Image) -> NDArray[Any]:
+    found = _as_numbers(picture)
+    two = picture.mode != "P" and found.dtype == np.uint8 and not (found % 255).any()
+    return found != 0 if two else found
 
 
 def _as_array(picture: Image.Image) -> Picture:

@@ -1,8 +1,8 @@
 """Strokes on a picture or volume: what a user has marked as foreground and background.
 
 Two forms. *Labels* are a picture or volume of the image's size, in any format that is read, which holds 0 (nothing),
-1 (foreground) and 2 (background). *JSON strokes* are polylines of (x, y) pixels, x to the right and y down, the first
-pixel's centre at (0, 0), drawn with a round brush:
+1 (foreground) and 2 (background); of a PNG with a palette the numbers count, not the colours. *JSON strokes* are
+polylines of (x, y) pixels, x to the right and y down, the first pixel's centre at (0, 0), drawn with a round brush:
 
     {"width": 640, "height": 480, "brush_radius": 5,
      "fg": [[[100, 120], [180, 200]], [[150, 90]]],
@@ -31,6 +31,7 @@ from dope.errors import InputError
 from dope.io.content import bytes_of
 from dope.io.files import in_one_line, reading
 from dope.io.images.formats import describe, load
+from dope.io.images.pictures import load_numbers
 from dope.memory import require_bytes
 from dope.scribbles import BACKGROUND, DRAWN, FOREGROUND, NAMES, check_scribbles
 
@@ -72,7 +73,7 @@ def read_scribbles(
     budget : int, optional
         Bytes that reading may take; by default what is available.
     both : bool
-        Whether both kinds of strokes must be there, as models that learn from them need.
+        Whether both kinds of stroke must be there, as for colours that are learnt from them.
 
     Returns
     -------
@@ -82,8 +83,8 @@ def read_scribbles(
     Raises
     ------
     InputError
-        A damaged file, another size, one kind of stroke only, points outside the picture, a pixel marked as both, or
-        more than the budget.
+        A damaged file, another size, one kind of stroke where both are needed, points outside the picture, a pixel
+        marked as both, or more than the budget.
     """
     path = Path(path)
     if len(shape) < 2:
@@ -99,8 +100,8 @@ def read_scribbles(
         scribbles = _labelled(path, height, width, budget)
     else:
         scribbles = _volume(path, tuple(int(length) for length in shape), budget)
-    for label, kind in NAMES.items():
-        if both and not (scribbles == DRAWN[label]).any():
+    for label, kind in NAMES.items() if both else ():
+        if not (scribbles == DRAWN[label]).any():
             raise InputError(f"{path}: no {kind} strokes; mark at least one pixel of each kind")
     return scribbles
 
@@ -108,7 +109,7 @@ def read_scribbles(
 def _labelled(path: Path, height: int, width: int, budget: int | None) -> Scribbles:
     found = describe(path)
     _check_size(path, (found.shape[1], found.shape[0]), (width, height))
-    labels: NDArray[Any] = load(path, budget=budget).pixels
+    labels: NDArray[Any] = load_numbers(path, budget=budget).pixels
     if labels.ndim == 3 and (labels[..., :1] == labels[..., :3]).all():
         labels = labels[..., 0]
     if labels.ndim != 2:

@@ -126,15 +126,15 @@ def describe(path: Path) -> Description:
 
 
 def save(new: NewLabels, labels: Labels) -> None:
-    """Write labels as uint8 of 0 and 1, packed with deflate, with the spacing where it is known."""
+    """Write labels as uint8 or uint16, two as 0 and 1, packed with deflate, with the spacing where it is known."""
     import tifffile
 
     check_shape(new.path, labels.shape)
-    big = labels.size > _MOST_CLASSIC_BYTES
+    big = labels.nbytes > _MOST_CLASSIC_BYTES
     with replacing(new.path, overwrite=new.overwrite) as temporary:
         tifffile.imwrite(
             temporary,
-            labels.view(np.uint8),
+            labels.view(np.uint8) if labels.dtype == np.bool_ else labels,
             bigtiff=big,
             photometric="minisblack",
             compression="zlib",

@@ -23,12 +23,13 @@ from dope.io.lazy import Parts
 
 # Bytes of a chunk, in any number of dimensions: 128 x 128 x 128 of uint8, which unpacks in some milliseconds.
 _CHUNK_BYTES = 1 << 21
+_TWO_LABELS = np.dtype(np.uint8)
 _METADATA: dict[int, str] = {2: ".zarray", 3: "zarr.json"}
 
 
 @dataclass(frozen=True, eq=False)
 class ZarrDraft:
-    """Labels as uint8 in an array that may have further axes of one entry.
+    """Labels as uint8 or uint16 in an array that may have further axes of one entry.
 
     A chunk is written as a whole. Boxes that share one are written one after the other, as a lock sees to.
     """
@@ -36,14 +37,16 @@ class ZarrDraft:
     folder: Path
     zarr_format: Literal[2, 3]
     axes: tuple[int, ...]  # of the array's, those of the sites; the others have one entry
+    label_type: np.dtype[Any]  # in which labels are read
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what is open."""
-        return type(self), (self.folder, self.zarr_format, self.axes)
+        return type(self), (self.folder, self.zarr_format, self.axes, self.label_type)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.uint8)
+        found: np.dtype[Any] = np.dtype(self._array.dtype)
+        return found
 
     @property
     def chunks(self) -> Shape:
@@ -65,17 +68,17 @@ class ZarrDraft:
                 lengths = [1] * self._array.ndim
                 for axis, length in zip(self.axes, slab.shape, strict=True):
                     lengths[axis] = length
-                self._array[where] = slab.reshape(lengths).view(np.uint8)
+                self._array[where] = slab.reshape(lengths).astype(self.dtype, copy=False)
 
     def read(self, box: Parts) -> Labels:
         self._check_there()
         with reading(self.folder):
             found = np.asarray(self._array[self._stored(box)])
-        return found.reshape([part.stop - part.start for part in box]).astype(np.bool_)
+        return found.reshape([part.stop - part.start for part in box]).astype(self.label_type, copy=False)
 
     def resampled(self, folder: Path, names: list[str] | None, shape: Shape) -> None:
         """An array of the same labels on a coarser grid: of each site the label at its centre."""
-        coarse = create(folder, shape, self.zarr_format, names, None)
+        coarse = create(folder, shape, self.zarr_format, names, None, self.dtype)
         picks = [
             ((np.arange(n) + 0.5) * (length / n)).astype(np.intp)
             for n, length in zip(shape, self._array.shape, strict=True)
@@ -133,18 +136,23 @@ class ZarrDraft:
 
 
 def create(
-    folder: Path, shape: Shape, zarr_format: Literal[2, 3], names: list[str] | None, chunks: Shape | None
+    folder: Path,
+    shape: Shape,
+    zarr_format: Literal[2, 3],
+    names: list[str] | None,
+    chunks: Shape | None,
+    dtype: np.dtype[Any],
 ) -> Any:
-    """A new array of labels, all of them background."""
+    """A new array of labels, all of them 0."""
     import zarr
     from zarr.storage import LocalStore
 
-    wanted = usual_chunks(shape) if chunks is None else chunks
+    wanted = usual_chunks(shape, dtype) if chunks is None else chunks
     return zarr.create_array(
         LocalStore(folder),
         shape=shape,
         chunks=tuple(min(pair) for pair in zip(wanted, shape, strict=True)),
-        dtype=np.uint8,
+        dtype=dtype,
         fill_value=0,
         zarr_format=zarr_format,
         dimension_names=names if zarr_format == 3 else None,
@@ -152,14 +160,14 @@ def create(
     )
 
 
-def usual_chunks(shape: Shape) -> Shape:
+def usual_chunks(shape: Shape, dtype: np.dtype[Any] = _TWO_LABELS) -> Shape:
     """Of labels, where nobody chose others."""
-    side = round(_CHUNK_BYTES ** (1 / max(1, len(shape))))
+    side = round((_CHUNK_BYTES // dtype.itemsize) ** (1 / max(1, len(shape))))
     return tuple(min(side, length) for length in shape)
 
 
 def mark_written(folder: Path, zarr_format: Literal[2, 3]) -> None:
-    """Give an array of nothing but background a chunk: without any, it could as well be a bad copy."""
+    """Give an array of nothing but 0 a chunk: without any, it could as well be a bad copy."""
     import zarr
     from zarr.storage import LocalStore
 
@@ -168,4 +176,4 @@ def mark_written(folder: Path, zarr_format: Literal[2, 3]) -> None:
     # Not `open_array`, which does not look at the settings of an array that is there (zarr 3.1.6).
     settings = {"write_empty_chunks": True}
     array: Any = zarr.open(LocalStore(folder), mode="r+", zarr_format=zarr_format, config=settings)
-    array[tuple(slice(0, length) for length in array.chunks)] = np.zeros((), np.uint8)
+    array[tuple(slice(0, length) for length in array.chunks)] = np.zeros((), array.dtype)
