@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dope.report.charts import png, svg
+from dope.report.png import data_uri
 from dope.report.style import CSS
 from dope.report.words import escaped
 
@@ -111,9 +111,8 @@ def _part(part: Words | Table | Drawn, pictures: dict[str, bytes]) -> str:
     if isinstance(part, Words):
         return f'<p class="verdict">{escaped(part.text)}</p>' if part.loud else f"<p>{escaped(part.text)}</p>"
     if isinstance(part, Drawn):
-        picture = "data:image/png;base64," + base64.b64encode(pictures[part.name]).decode("ascii")
         caption = escaped(part.caption)
-        return f'<figure><img src="{picture}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
+        return f'<figure><img src="{data_uri(pictures[part.name])}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
     head = "".join(f"<th>{escaped(cell)}</th>" for cell in part.head)
     rows = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in part.rows)
     kind = "" if part.prose else ' class="rounds"'
