@@ -111,8 +111,8 @@ def _part(part: Words | Table | Drawn, pictures: dict[str, bytes]) -> str:
     if isinstance(part, Words):
         return f'<p class="verdict">{escaped(part.text)}</p>' if part.loud else f"<p>{escaped(part.text)}</p>"
     if isinstance(part, Drawn):
-        caption = escaped(part.caption)
-        return f'<figure><img src="{data_uri(pictures[part.name])}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
+        picture, caption = data_uri(pictures[part.name]), escaped(part.caption)
+        return f'<figure><img src="{picture}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
     head = "".join(f"<th>{escaped(cell)}</th>" for cell in part.head)
     rows = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in part.rows)
     kind = "" if part.prose else ' class="rounds"'
