@@ -19,7 +19,7 @@ from dope.executors import Dask, Serial, Threads
 from dope.lazy import LazyEnergy
 from dope.methods import Admm, Bracketing, Exact
 from dope.partition import Block, Partition
-from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
+from dope.protocols import Answer, BlockSolver, Executor, FlowMinimizer, Method, Minimizer, Problem, Step
 from dope.result import Result
 from dope.segmentation import segment
 from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Qpbo, Tabu, TrwS
@@ -40,8 +40,6 @@ else:
 
 __version__ = "0.1.0"
 
-from_dimod, to_dimod = Energy.from_dimod, Energy.to_dimod
-
 __all__ = [
     "Admm",
     "Anneal",
@@ -51,7 +49,6 @@ __all__ = [
     "Bracketing",
     "Brute",
     "Certificate",
-    "Crossings",
     "Dask",
     "DopeError",
     "Energy",
@@ -78,10 +75,8 @@ __all__ = [
     "Threads",
     "TrwS",
     "Verdict",
-    "from_dimod",
     "minimize",
     "read_energy",
     "segment",
-    "to_dimod",
     "verify",
 ]
