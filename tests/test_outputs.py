@@ -26,7 +26,7 @@ from dope.errors import DopeError, InputError
 from dope.io import FORMATS, load, open_labels, read_image, save_labels, write_image
 from test_io_zarr import ome
 
-command = importlib.import_module("dope.cli.segment")  # a function has taken its name in the package
+command = importlib.import_module("dope.cli.segment")
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need rights here")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import signal
@@ -11,15 +12,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from dope import starting
 from dope.cli import screen
 from dope.errors import DopeError
-from dope.protocols import Step
+
+if TYPE_CHECKING:
+    from dope.protocols import Step
 
 DEFECT = 1
 BAD_INPUT = 2
@@ -54,10 +57,12 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         raise typer.Exit(self._ended(lambda: super(Commands, self).invoke(ctx)))
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_values(super().get_params(ctx))
+
     def _ended(self, work: Callable[[], Any]) -> int:
         """The exit code of some work, after the line about what went wrong."""
         try:
-            starting.end()
             code = work()
             screen.flush()
         except typer.Exit as ended:
@@ -73,6 +78,39 @@ class Commands(TyperGroup):
             code, words = _judged(error)
             screen.complain(words)
         return code if isinstance(code, int) else 0
+
+
+class Later(TyperCommand):
+    """A command that is imported when it is run, or asked for its help: others do not wait for it."""
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        assert self.name is not None
+        command = typer.Typer(add_completion=False)
+        command.command(self.name, cls=Command, epilog=EXIT_CODES)(function_of(self.name))
+        made = typer.main.get_command(command)
+        starting.end()
+        return made.make_context(info_name, args, parent=parent, **extra)
+
+
+class Command(TyperCommand):
+    """A command that was imported."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_values(super().get_params(ctx))
+
+
+def function_of(command: str) -> Callable[..., Any]:
+    """The function that a command runs."""
+    function: Callable[..., Any] = getattr(importlib.import_module(f"dope.cli.{command}"), command)
+    return function
+
+
+def without_values(params: list[Any]) -> list[Any]:
+    """The same parameters; flags say in their help that they take no value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
 
 
 def _judged(error: Exception) -> tuple[int, str]:
