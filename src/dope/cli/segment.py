@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +23,7 @@ from dope.cli.record import command, summary_of, trace_of, versions, write_recor
 from dope.cli.screen import complain, progress_console, say
 from dope.cli.tables import bound_in_words, duration, print_rows
 from dope.cli.trace import TraceFile
+from dope.durable import scratch_folder
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io import (
@@ -318,13 +318,11 @@ def _pixel_bytes(found: Description) -> int:
     return max(1, found.channels) * np.dtype(found.dtype).itemsize
 
 
-@contextmanager
-def _scratch(mask: str) -> Iterator[Path]:
+def _scratch(mask: str) -> AbstractContextManager[Path]:
     """A folder beside the output, which workers of a cluster see if they see that. Its name is nobody else's."""
     parents = Path(mask).resolve().parents
     nearest = next(parent for parent in parents if parent.is_dir())
-    with tempfile.TemporaryDirectory(prefix=".dope-", dir=nearest, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    return scratch_folder(nearest)
 
 
 @contextmanager
