@@ -78,10 +78,11 @@ def figures(run: Run) -> list[Figure]:
     energy, bound, gap = (_number(run, name) for name in ("energy", "lower_bound", "gap"))
     proved, seconds, peak = (_number(run, name) for name in ("proved", "seconds", "peak_bytes"))
     share = None if gap is None else _share(gap, energy, bound)
+    of_gap = "from rounding costs" if gap and run.summary.get("exact") else "" if share is None else percent(share)
     known = [
         None if energy is None else Figure("energy", number(energy)),
         None if bound is None else Figure("lower bound", number(bound)),
-        None if gap is None else Figure("gap", number(gap, 4), "" if share is None else percent(share)),
+        None if gap is None else Figure("gap", number(gap, 4), of_gap),
         None if proved is None else Figure("sites proved", percent(proved), _left_open(run)),
         Figure("foreground", percent(float(run.labels.mean()))) if run.labels.size else None,
         Figure("blocks", f"{len(run.blocks):,}") if run.blocks else None,
