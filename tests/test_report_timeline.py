@@ -253,7 +253,10 @@ def test_without_matplotlib_the_shares_are_still_told(monkeypatch):
     text = page(run_of(trace_of(2, 12, 3)))
     assert "The picture was not drawn" in text and not drawings(text)
     assert "reading 21.4 %" in caption_of(text) and "bar each" not in caption_of(text)
-    assert "Bytes out and back: pass 1 1 kB and 10 B; pass 2 2 kB and 20 B; finish 3 kB and 30 B." in caption_of(text)
+    assert (
+        "Bytes out and back: pass 1 1 kB and 10 bytes; pass 2 2 kB and 20 bytes; finish 3 kB and 30 bytes."
+        in caption_of(text)
+    )
 
 
 def test_shares_are_of_all_workers_time():
@@ -365,8 +368,8 @@ def test_names_of_passes_do_not_run_into_each_other(passes):
 
 def test_bytes_of_many_passes_are_summed_up():
     words = bytes_in_words(Timesheet.of(trace_of(2, 80, 20)))
-    assert "210 kB and 2.1 kB in 20 passes, 10.5 kB and 105 B each on the average" in words
-    assert "most in finish, 20 kB and 200 B" in words
+    assert "210 kB and 2.1 kB in 20 passes, 10.5 kB and 105 bytes each on the average" in words
+    assert "most in finish, 20 kB and 200 bytes" in words
 
 
 def test_names_of_workers():

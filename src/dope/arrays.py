@@ -166,9 +166,9 @@ def fitting_in_words(shape: tuple[int, ...], image: tuple[int, ...]) -> str | No
     >>> fitting_in_words((40, 50, 2), (40, 50)), fitting_in_words((40, 50), (3, 40, 50))
     ('If axis 2 of the map counts classes, map[:, :, k] of class k would fit.', 'channel_axis=0 would fit.')
     """
-    for axis in reversed(range(len(image))):
-        if image[:axis] + image[axis + 1 :] == shape:
-            return f"channel_axis={axis} would fit."
+    for channels in reversed(range(len(image))):
+        if image[:channels] + image[channels + 1 :] == shape:
+            return f"channel_axis={channels} would fit."
     ways = [(None, shape), *((axis, shape[:axis] + shape[axis + 1 :]) for axis in reversed(range(len(shape))))]
     colors = [image[:axis] + image[axis + 1 :] for axis in (len(image) - 1, 0) if len(image) > 2 and image[axis] <= 4]
     for sites in (image, *colors):

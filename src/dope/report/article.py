@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING
 
 from dope.report.charts import png, svg
 from dope.report.png import data_uri
-from dope.report.style import CSS
+from dope.report.style import document
 from dope.report.words import escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_CSS = """
+figure + figure, figure + .card, .card + figure, p + figure, p + .card { margin-top: .9rem; }
+figure img { background: #fff; max-height: none; }
+.card th { white-space: normal; }
+.caption { color: var(--quiet); font-size: .85rem; margin: 1.2rem 0 -.4rem; }
+"""
 
 
 @dataclass(frozen=True)
@@ -77,29 +85,9 @@ class Article:
     def _page(self, pictures: dict[str, bytes]) -> str:
         """The page in one piece, which opens without a network."""
         body = "".join(_section(section, pictures) for section in self.sections)
-        return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<link rel="icon" href="data:,">
-<title>{escaped(self.title)}</title>
-<style>{CSS}
-figure + figure, figure + .card, .card + figure, p + figure, p + .card {{ margin-top: .9rem; }}
-figure img {{ background: #fff; max-height: none; }}
-.card th {{ white-space: normal; }}
-.caption {{ color: var(--quiet); font-size: .85rem; margin: 1.2rem 0 -.4rem; }}
-</style>
-</head>
-<body>
-<main>
-<header><h1>{escaped(self.title)}</h1><p class="quiet">{escaped(self.lead)}</p></header>
-{body}
-</main>
-</body>
-</html>
-"""
+        title = escaped(self.title)
+        head = f'<header><h1>{title}</h1><p class="quiet">{escaped(self.lead)}</p></header>\n'
+        return document(title, head + body, css=_CSS)
 
 
 def _section(section: Section, pictures: dict[str, bytes]) -> str:

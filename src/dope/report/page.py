@@ -18,7 +18,7 @@ from dope.report.pictures import GREEN, OUTLINE, RED, drawn_blocks, drawn_input,
 from dope.report.png import data_uri, encoded
 from dope.report.run import Run, known, plain, thinned
 from dope.report.scene import Scene, through_object
-from dope.report.style import CSS
+from dope.report.style import document
 from dope.report.surface import surface
 from dope.report.svg import COLORS, curve_images, timeline_image
 from dope.report.timeline import COLORS as KIND_COLORS
@@ -48,25 +48,8 @@ def page(run: Run) -> str:
     True
     """
     sections = [_head(run), _pictures(run), _convergence(run), _work(run), _again(run)]
-    # The policy keeps a browser from fetching or running anything, whatever names and paths may hold.
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<link rel="icon" href="data:,">
-<title>{escaped(run.title)}</title>
-<style>{CSS}</style>
-</head>
-<body>
-<main>
-{"".join(sections)}
-</main>
-<script type="application/json" id="run">{_json(run.as_plain())}</script>
-</body>
-</html>
-"""
+    script = f'<script type="application/json" id="run">{_json(run.as_plain())}</script>\n'
+    return document(escaped(run.title), "".join(sections), after=script)
 
 
 def _json(value: object) -> str:

@@ -63,3 +63,25 @@ summary { cursor: pointer; color: var(--accent); }
   * { print-color-adjust: exact; } details { display: none; } }
 """
 )
+
+
+def document(title: str, body: str, *, css: str = "", after: str = "") -> str:
+    """A page in one piece, of text that is escaped already; `after` follows what is shown."""
+    # The policy keeps a browser from fetching or running anything, whatever names and paths may hold.
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{CSS}{css}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+{after}</body>
+</html>
+"""
