@@ -55,18 +55,6 @@ void bind_common(nb::class_<AnyFlow>& flow, Shape shape) {
         .def_prop_ro("bytes", &AnyFlow::bytes, "Bytes held, without the lists of work at hand.");
 }
 
-// One array per field.
-nb::tuple crossing_arrays(const std::vector<Crossing>& crossings) {
-    const auto column = [&](std::int64_t Crossing::* field) {
-        return fresh_array<std::int64_t>({static_cast<Index>(crossings.size())},
-                                         [&](std::int64_t* out) {
-                                             for (const Crossing& c : crossings) *out++ = c.*field;
-                                         });
-    };
-    return nb::make_tuple(column(&Crossing::below), column(&Crossing::above),
-                          column(&Crossing::upward), column(&Crossing::downward));
-}
-
 }  // namespace
 
 void bind_flow(nb::module_& m) {
@@ -102,19 +90,6 @@ void bind_flow(nb::module_& m) {
             },
             nb::arg("weights"), nb::arg("scale"),
             "As if new, for other weights on the same grid and kernel, in the memory it holds.")
-        .def(
-            "crossings",
-            [](const GridFlow& self, Index axis, Index at) {
-                const auto axes = static_cast<Index>(self.shape().size());
-                if (axis < 0 || axis >= axes) {
-                    throw std::invalid_argument("axis is " + std::to_string(axis) +
-                                                ": expected 0 to " + std::to_string(axes - 1));
-                }
-                return crossing_arrays(self.crossings(static_cast<std::size_t>(axis), at));
-            },
-            nb::arg("axis"), nb::arg("at"),
-            "The pairs of sites on both sides of the face where the coordinate on `axis` becomes "
-            "`at`: (sites below, sites above, residual capacities upward, downward).")
         .def_static(
             "bytes_needed",
             [](const nb::sequence& shape, const nb::object& offsets, int bits) {

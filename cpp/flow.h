@@ -50,23 +50,12 @@ class Flow {
     mutable std::atomic<bool> busy_{false};
 };
 
-// Pairs of sites on both sides of a face, and what can still flow.
-struct Crossing {
-    std::int64_t below;  // the caller's sites, in row-major order
-    std::int64_t above;
-    std::int64_t upward;  // from below to above, in units of 1 / scale
-    std::int64_t downward;
-};
-
 class GridFlow : public Flow {
   public:
     virtual const Point& shape() const = 0;
 
     // As if new, for other weights on the same grid and kernel, in the memory it holds.
     virtual void refill(const GridWeights& weights, double scale, const Poll& poll) = 0;
-
-    // All pairs of which one site's coordinate on this axis is below `at` and the other's is not.
-    virtual std::vector<Crossing> crossings(std::size_t axis, Index at) const = 0;
 };
 
 class GraphFlow : public Flow {

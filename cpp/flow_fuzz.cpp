@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
-#include <map>
 #include <set>
 
 #include "capacities.h"
@@ -451,7 +450,7 @@ class Session {
         check();
     }
 
-    virtual void check_all() {
+    void check_all() {
         check();
         value();
         labels(true, Poll());
@@ -657,15 +656,7 @@ class GridSession final : public Session {
   private:
     void call(std::size_t which) override {
         if (which == 10) return refill();
-        if (which == 9 && bytes_.one() % 2) return crossings();
         Session::call(which);
-    }
-
-    void check_all() override {
-        Session::check_all();
-        for (std::size_t a = 0; a < shape_.size(); ++a) {
-            crossings(a, shape_[a] / 2);
-        }
     }
 
     void refill() {
@@ -686,48 +677,6 @@ class GridSession final : public Session {
             expect(found, Outcome::kDone);
             begin_anew(std::move(plain));
         }
-    }
-
-    void crossings() {
-        const std::size_t axis = bytes_.below(shape_.size());
-        constexpr Index kFar[] = {std::numeric_limits<Index>::min(),
-                                  std::numeric_limits<Index>::max(), -1, 1 << 30};
-        const bool far = bytes_.rarely();
-        crossings(axis, far ? kFar[bytes_.below(4)]
-                            : static_cast<Index>(
-                                  bytes_.below(static_cast<std::size_t>(shape_[axis] + 1))));
-    }
-
-    // Each pair across the face is there once and adds up, and nothing flows from label 1 to 0.
-    void crossings(std::size_t axis, Index at) {
-        if (state_ == State::kBroken) return;
-        const auto labels = std::make_unique<bool[]>(plain_.sites);
-        const bool solved = state_ == State::kSolved;
-        if (solved) grid_.labels(false, labels.get(), Poll());
-        std::map<std::pair<Index, Index>, Crossing> found;
-        for (const Crossing& crossing : grid_.crossings(axis, at)) {
-            REQUIRE(found.emplace(std::pair(crossing.below, crossing.above), crossing).second,
-                    "a pair crosses twice");
-        }
-        const Index stride = row_major_strides(shape_)[axis];
-        const auto is_below = [&](std::size_t i) {
-            return static_cast<Index>(i) / stride % shape_[axis] < at;
-        };
-        std::size_t across = 0;
-        for (auto [i, j, capacity] : plain_.pairs) {
-            if (is_below(i) == is_below(j)) continue;
-            ++across;
-            if (is_below(j)) std::swap(i, j);
-            const auto place = found.find({static_cast<Index>(i), static_cast<Index>(j)});
-            REQUIRE(place != found.end(), "a pair across is missing");
-            const Crossing& crossing = place->second;
-            REQUIRE(crossing.upward >= 0 && crossing.downward >= 0, "a residual below 0");
-            REQUIRE(crossing.upward + crossing.downward == 2 * capacity, "not its capacity");
-            if (!solved) continue;
-            REQUIRE(!(labels[i] && !labels[j] && crossing.upward > 0), "open from 1 up to 0");
-            REQUIRE(!(labels[j] && !labels[i] && crossing.downward > 0), "open from 1 down to 0");
-        }
-        REQUIRE(across == found.size(), "a pair that does not cross");
     }
 
     GridFlow& grid_;

@@ -28,22 +28,6 @@ class GridFlowOf final : public FlowOf<GridFlow, GridNetwork<Store>> {
         this->flow_.refill(weights, scale, poll);
     }
 
-    std::vector<Crossing> crossings(std::size_t axis, Index at) const override {
-        const Flow::Turn turn(*this);
-        std::vector<Crossing> found;
-        const Point strides = row_major_strides(shape_);
-        const Index face = std::clamp<Index>(at, 0, shape_[axis]);  // further ones cut nothing, too
-        this->flow_.network().for_each_pair_across(
-            axis, face, [&](Site v, Arc m, const Point& tail, const Point& step) {
-                const auto [forth, back] = this->flow_.residuals(v, m);
-                const Index p = dot(tail, strides);
-                const Index q = p + dot(step, strides);
-                found.push_back(step[axis] > 0 ? Crossing{p, q, forth, back}
-                                               : Crossing{q, p, back, forth});
-            });
-        return found;
-    }
-
   private:
     static GridNetwork<Store> filled(const GridWeights& weights, double scale, const Poll& poll) {
         GridNetwork<Store> network(weights.shape(), weights.offsets());

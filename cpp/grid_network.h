@@ -52,24 +52,6 @@ class GridNetwork : public Store {
     // Where the caller's i-th site lies.
     Site place(std::size_t i) const;
 
-    // visit(place of p, arc, p, step) for every pair (p, p + step) whose sites lie on both sides of
-    // a face: one coordinate on this axis is below `at`, the other is not.
-    template <class Visit>
-    void for_each_pair_across(std::size_t axis, Index at, Visit&& visit) const {
-        for (const auto& use : layout_.used) {
-            const Index step = use.step[axis];
-            Box box = tails(whole(layout_.shape), layout_.shape, use.step);
-            box.low[axis] = std::max(box.low[axis], step > 0 ? at - step : at);
-            box.high[axis] = std::min(box.high[axis], step > 0 ? at : at - step);
-            for_each_run(box, [&](Point p, Index length) {
-                auto v = static_cast<Site>(layout_.place(p));
-                for (Index t = 0; t < length; ++t, ++p.back(), ++v) {
-                    visit(v, use.arc, std::as_const(p), use.step);
-                }
-            });
-        }
-    }
-
     // --- Blocks: the boxes between cuts, in row-major order --------------------------------------
 
     // `cuts` are, for every axis, the rising places where it is cut.

@@ -143,15 +143,6 @@ class MaxFlow {
     // The same in the caller's units, rounded down.
     double value() const { return minimum().floor(-std::ilogb(scale_)); }
 
-    // The residual capacities from a site over its arc m, and back.
-    struct Residuals {
-        std::int64_t forth;
-        std::int64_t back;
-    };
-    Residuals residuals(Site v, Arc m) const {
-        return {network_.residual(v, m),
-                network_.residual(network_.head(v, m), network_.opposite(v, m))};
-    }
     const Network& network() const { return network_; }
 
     static std::size_t bytes_needed(std::size_t network_bytes, std::size_t sites,

@@ -140,18 +140,6 @@ void test_twins_and_loops_are_refused() {
     CHECK(refused([&] { graph_flow(3, loop, &weight, 1, 1.0, 32); }));
 }
 
-void test_faces_far_away_cut_nothing() {
-    const GridWeights weights({3, 4}, {{0, 1}, {1, -2}}, {1.0, 1.0}, std::nullopt, {}, {});
-    const auto flow = grid_flow(weights, 1.0, 16, Poll());
-    constexpr auto kMost = std::numeric_limits<Index>::max();
-    for (const std::size_t axis : {0U, 1U}) {
-        for (const Index at : {-kMost - 1, Index{-1}, Index{0}, Index{4}, kMost}) {
-            CHECK(flow->crossings(axis, at).empty());
-        }
-        CHECK(!flow->crossings(axis, 1).empty());
-    }
-}
-
 // Interrupted at every opportunity, the flow still gets there.
 void test_interruption(std::mt19937& random) {
     const Point shape{90, 90};
@@ -205,7 +193,6 @@ int main() {
     test_brute_force(random);
     test_greatest_capacities();
     test_twins_and_loops_are_refused();
-    test_faces_far_away_cut_nothing();
     test_interruption(random);
     return 0;
 }

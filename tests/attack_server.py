@@ -22,7 +22,11 @@ import typer
 
 # What a command may import before it reads a file: part of the start.
 IMPORTS = (
-    "dope.cli",
+    "dope.cli.segment",
+    "dope.cli.minimize",
+    "dope.cli.info",
+    "dope.cli.plan",
+    "dope.cli.compare",
     "dope.verify",
     "dope.io.images.zarr_source",
     "zarr",

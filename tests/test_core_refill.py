@@ -24,8 +24,6 @@ def all_answers(flow, unary):
         told += [flow.value(), flow.labels(), flow.labels(largest=True)]
         flow.change(np.arange(0, unary.size, 7), np.full(len(range(0, unary.size, 7)), 0.5))
         told += [flow.value(), flow.labels()]
-    for axis, extent in enumerate(unary.shape):
-        told += flow.crossings(axis, extent // 2)
     flow.check()
     return told
 

@@ -68,7 +68,6 @@ def uses(weights, flow, unary):
         flow.labels,
         flow.value,
         flow.check,
-        lambda: flow.crossings(0, 1),
         lambda: flow.refill(weights, SCALE),
     ]
 

@@ -101,8 +101,8 @@ def models(draw):
 @SOME
 @given(models())
 def test_a_dimod_model_keeps_its_energies_there_and_back(model):
-    energy = dope.from_dimod(model)
-    back = dope.to_dimod(energy)
+    energy = Energy.from_dimod(model)
+    back = energy.to_dimod()
     low = -1 if model.vartype is dimod.SPIN else 0
 
     def cost(x):
@@ -122,7 +122,7 @@ def test_any_energy_becomes_a_dimod_model(energy):
 
 def test_an_energy_goes_to_a_sampler_of_dwave_and_back():
     energy = Energy.from_qubo(np.array([[-1.0, 2.0], [2.0, -3.0]]))
-    best = dimod.ExactSolver().sample(dope.to_dimod(energy)).first
+    best = dimod.ExactSolver().sample(energy.to_dimod()).first
     assert best.energy == energy([best.sample[0], best.sample[1]]) == dope.minimize(energy, solver=dope.Icm()).energy
 
 
@@ -153,8 +153,8 @@ BAD = {
     "a diagonal": (lambda: Energy.from_ising([1.0, 1.0], np.eye(2)), "with itself"),
     "couplings of two minds": (lambda: Energy.from_ising([0, 0], [[0, 1], [2, 0]]), r"J \+ J.T"),
     "spins beyond float64": (lambda: Energy.from_ising([1.7e308, 1.7e308], {}), "finite"),
-    "no model": (lambda: dope.from_dimod({(0, 1): 1.0}), "BinaryQuadraticModel"),
-    "no variables": (lambda: dope.from_dimod(dimod.BinaryQuadraticModel("SPIN")), "no variables"),
+    "no model": (lambda: Energy.from_dimod({(0, 1): 1.0}), "BinaryQuadraticModel"),
+    "no variables": (lambda: Energy.from_dimod(dimod.BinaryQuadraticModel("SPIN")), "no variables"),
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import dope
 from dope import Energy, FlowMinimizer, Icm, InputError, MaxFlow, _core
 from oracles import brute_force, edge_weight_matrix
-from problems import energies, grids, rng_of
+from problems import energies, rng_of
 
 GRID = np.array([[-3.0, 1.0, 2.0], [-2.0, -1.0, 2.0]])
 widths = st.sampled_from([None, 16, 32, 64])
@@ -86,35 +86,6 @@ def test_an_answer_depends_on_its_unary_and_not_on_earlier_ones(energy, bits, da
         answer, alone = minimizer.minimize(unary), MaxFlow(bits).prepare(energy).minimize(unary)
         np.testing.assert_array_equal(answer.labels, alone.labels)
         assert (answer.bound, answer.rounding_error) == (alone.bound, alone.rounding_error)
-
-
-@given(grids(most=40), st.data())
-def test_crossings_are_the_pairs_across_a_face_and_hold_a_flow(grid, data):
-    energy = grid[0]
-    axes = [axis for axis, n in enumerate(energy.shape) if n > 1]
-    if not axes:
-        return
-    axis = data.draw(st.sampled_from(axes))
-    at = data.draw(st.integers(1, energy.shape[axis] - 1))
-    minimizer = MaxFlow().prepare(energy)
-    minimizer.minimize(energy.unary)
-    found = minimizer.crossings(axis, at)
-    assert found.scale == minimizer.scale
-
-    first, second, weights = energy.pairs.edges()
-    place = np.indices(energy.shape)[axis].ravel()
-    across = (place[first] < at) != (place[second] < at)
-    ends = np.sort(np.stack([first, second], axis=1)[across], axis=1)
-    capacity = dict(zip(map(tuple, ends.tolist()), np.rint(weights[across] * found.scale), strict=True))
-    listed = [tuple(sorted(pair)) for pair in zip(found.below.tolist(), found.above.tolist(), strict=True)]
-    assert sorted(listed) == sorted(capacity)
-    assert (place[found.below] < at).all() and (place[found.above] >= at).all()
-    assert (found.upward + found.downward == [2 * capacity[pair] for pair in listed]).all()
-    assert (found.upward >= 0).all() and (found.downward >= 0).all()
-    # Nothing more can flow out of the smallest minimizer, nor out of the largest.
-    for labels in (minimizer.labels().ravel(), minimizer.labels(largest=True).ravel()):
-        assert not found.upward[labels[found.below] & ~labels[found.above]].any()
-        assert not found.downward[~labels[found.below] & labels[found.above]].any()
 
 
 @given(energies(most=40), widths)
@@ -200,7 +171,6 @@ def test_a_minimizer_at_work_refuses_another_thread():
             lambda: minimizer.minimize(energy.unary),
             lambda: minimizer.change([0], [1.0]),
             lambda: minimizer.reopen(energy),
-            lambda: minimizer.crossings(0, 1),
             minimizer.labels,
             minimizer.value,
         ):
@@ -258,28 +228,6 @@ def test_change_refuses_and_changes_nothing(sites, unary, words):
         minimizer.change(sites, unary)
     assert all(word in str(error.value) for word in words), str(error.value)
     assert answers(minimizer) == before
-
-
-@pytest.mark.parametrize(
-    ("axis", "at", "words"),
-    [
-        (2, 1, ["axis is 2", "0 to 1"]),
-        (-1, 1, ["axis is -1"]),
-        (0, 0, ["at is 0", "1 to 1"]),
-        (1, 3, ["at is 3", "1 to 2"]),
-        (0.5, 1, ["axis is 0.5", "whole"]),
-        (0, True, ["at is True", "whole"]),
-    ],
-)
-def test_crossings_refuse_what_is_no_face(axis, at, words):
-    with pytest.raises(InputError) as error:
-        MaxFlow().prepare(Energy.grid(GRID)).crossings(axis, at)
-    assert all(word in str(error.value) for word in words), str(error.value)
-
-
-def test_a_graph_has_no_faces():
-    with pytest.raises(InputError, match="only a grid has faces"):
-        MaxFlow().prepare(Energy.graph([1.0, 2.0], [[0, 1]], [1.0])).crossings(0, 1)
 
 
 def test_max_flow_refuses_other_energies():

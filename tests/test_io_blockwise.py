@@ -591,7 +591,7 @@ def test_a_process_that_is_killed_leaves_what_was_there(tmp_path, name, old):
 def test_leftovers_of_killed_writers_are_not_committed(tmp_path):
     with open_labels(tmp_path / "a.zarr", LABELS.shape) as target:
         target[...] = LABELS
-        hidden = next(entry for entry in tmp_path.iterdir())
+        hidden = next(entry for entry in tmp_path.iterdir() if entry.is_dir())
         (hidden / "c" / "0" / "0" / "0.123.partial").write_bytes(b"half a chunk")
     assert not list(tmp_path.rglob("*.partial"))
 

@@ -204,7 +204,7 @@ def test_one_broken_file_does_not_keep_the_other_experiments_from_running(tmp_pa
     (tmp_path / "mri" / "brain_200x200x100.npz").write_bytes(b"PK\x03\x04")
     monkeypatch.setenv("DOPE_DATA", str(tmp_path))
     cases._scan.cache_clear()
-    command_module = sys.modules["dope.cli.paper"]
+    command_module = import_module("dope.cli.paper")
     monkeypatch.setattr(
         command_module, "plane", lambda quick: replace(plane(quick=quick), kernels=(3,), cuts=((32, 0),))
     )
@@ -353,7 +353,7 @@ def test_verdicts_say_where_a_claim_does_not_hold():
 
 @pytest.mark.long
 def test_the_command_writes_lines_tables_figures_and_one_page(tmp_path, monkeypatch):
-    command_module = sys.modules["dope.cli.paper"]  # dope.cli.paper is the command
+    command_module = import_module("dope.cli.paper")
     monkeypatch.setattr(command_module, "plane", lambda quick: replace(plane(quick=quick), cuts=((32, 25), (128, 0))))
     done = CliRunner().invoke(app, ["paper", "2d", "--quick", "-o", str(tmp_path / "out"), "--kernels", "3"])
     assert done.exit_code == 0, done.output

@@ -1,5 +1,6 @@
 """Who worked when, and runs in passes, whose energy is known at the end alone: all told, and nothing that is not so."""
 
+import base64
 import json
 import math
 import re
@@ -16,9 +17,9 @@ import dope
 from dope.report import PageContent, convergence, page, plot
 from dope.report import timeline as drawing
 from dope.report.content import plain
-from dope.report.curves import panels_of
+from dope.report.curves import new_figure, panels_of
 from dope.report.passes import ends_with_finish, in_passes, numbers
-from dope.report.svg import inline_timeline
+from dope.report.svg import timeline_image
 from dope.report.timeline import column_seconds, in_columns, short_names, workers_in_a_row
 from dope.report.timesheet import KINDS, Timesheet
 from dope.report.words import bytes_in_words, ending, figures
@@ -61,8 +62,14 @@ def run_of(trace, **summary):
     return PageContent("a run", None, False, np.zeros(9, dtype=bool), trace=trace, summary=summary)
 
 
+def drawings(text):
+    """The SVG files in a page."""
+    return [base64.b64decode(found).decode() for found in re.findall(r'data:image/svg\+xml;base64,([^"]*)"', text)]
+
+
 def words_of(text):
     """What a reader sees, drawings included."""
+    text = " ".join([text, *drawings(text)])
     return re.sub(r"<style.*?</style>|<script.*?</script>|<[^>]*>", " ", text, flags=re.DOTALL)
 
 
@@ -130,18 +137,18 @@ def test_a_real_run_tells_who_worked_when(results, pages, name):
     number = sum(len(step.tasks.done) for step in result.trace)
     assert f"{number} tasks, a bar each." in caption
     assert all(f"pass {step.round} " in caption for step in result.trace[:-1]) and "; finish " in caption
-    drawn = text[text.index("Who worked when") :]
-    assert len(re.findall("<svg", drawn)) == 1 and "dope_0" in drawn and "> pass 1<" in drawn
+    (drawn,) = drawings(text[text.index("Who worked when") :])
+    assert "dope_0" in drawn and "> pass 1<" in drawn
 
 
 @pytest.mark.parametrize("name", ["exact", "undecided"])
 def test_nothing_is_said_of_what_nobody_computed(results, pages, name):
     text = pages[name]
     assert re.search(r"\bnan\b|\bNone\b", words_of(text), re.IGNORECASE) is None
-    assert re.search(r"\bnan\b", text, re.IGNORECASE) is None
+    assert all(re.search(r"\bnan\b", drawn, re.IGNORECASE) is None for drawn in drawings(text))
     told = facts(text)["trace"]
     assert ["energy" in step for step in told] == [step.energy is not None for step in results[name].trace]
-    titles = re.findall(r'aria-label="([^"]*)"', text)
+    titles = re.findall(r'svg\+xml;base64,[^"]*" alt="([^"]*)"', text)
     assert titles[:4] == [
         f"{what} by {unit}" for what in ("open sites", "sites proved") for unit in ("pass", "seconds")
     ]
@@ -217,9 +224,12 @@ def test_a_summary_without_numbers(value):
 @pytest.mark.parametrize("tasks", [100, 5000])
 def test_the_picture_stays_small_and_every_name_is_there(workers, tasks):
     sheet = Timesheet.of(trace_of(workers, tasks, 4))
-    text = inline_timeline(sheet)
-    assert len(text) < 200_000
-    assert "var(--blue)" in text and "var(--orange)" in text and "var(--green)" in text and "#0072b2" not in text
+    image = timeline_image(sheet)
+    assert len(image) < 200_000
+    (text,) = drawings(image)
+    assert (
+        "<image" in text if in_columns(sheet) else "var(--blue)" in text and "#0072b2" not in text.split("<style>")[0]
+    )
     rows = re.findall(r">(dope_\d+|workers? \d[^<]*)<", text)
     assert len(rows) == math.ceil(len(sheet.workers) / workers_in_a_row(sheet)) <= 25
     assert "> finish<" in text and "since the first block began" in text
@@ -254,9 +264,12 @@ def test_without_tasks_there_is_no_such_section():
 def test_without_matplotlib_the_shares_are_still_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     text = page(run_of(trace_of(2, 12, 3)))
-    assert "The picture was not drawn" in text and "<svg" not in text
+    assert "The picture was not drawn" in text and not drawings(text)
     assert "reading 21.4 %" in caption_of(text) and "bar each" not in caption_of(text)
-    assert "Bytes out and back: pass 1 1 kB and 10 B; pass 2 2 kB and 20 B; finish 3 kB and 30 B." in caption_of(text)
+    assert (
+        "Bytes out and back: pass 1 1 kB and 10 bytes; pass 2 2 kB and 20 bytes; finish 3 kB and 30 bytes."
+        in caption_of(text)
+    )
 
 
 def test_shares_are_of_all_workers_time():
@@ -307,9 +320,9 @@ def test_columns_hold_the_time_that_was_worked(spans):
 def test_who_does_two_things_at_once_fills_no_more_than_a_row():
     done = [(k, "a", BEGUN, BEGUN + 4, 1.0, 2.0, 1.0) for k in range(1000)]
     sheet = Timesheet.of([pass_of(1, done)])
-    outlines = [shape for kind in drawing._filled_columns(sheet, [range(1)]) for shape in kind]
-    assert min(shape[:, 1].min() for shape in outlines) == pytest.approx(-0.4)
-    assert all(color in inline_timeline(sheet) for color in ("var(--orange)", "var(--blue)", "var(--green)"))
+    levels = drawing._levels(sheet, [range(1)])
+    assert (levels[-1] == drawing._LEVELS).all()
+    assert (levels[:-1].mean(axis=(1, 2)) == drawing._LEVELS * np.array([0.25, 0.75, 1])).all()
 
 
 @pytest.mark.parametrize(("workers", "tasks"), [(3, 3000), (40, 200)])
@@ -318,21 +331,40 @@ def test_columns_are_filled_as_far_as_there_was_work(workers, tasks):
     assert in_columns(sheet)
     groups = drawing._groups(sheet)
     assert [k for group in groups for k in group] == list(range(workers))
-    outlines = drawing._filled_columns(sheet, groups)
-    reach = [max(shape[:, 0].max() for shape in kind) for kind in outlines]
-    assert max(reach) == pytest.approx(sheet.seconds) and column_seconds(sheet) < sheet.seconds / 100
-    tops = [min(shape[:, 1].min() for shape in kind if abs(shape[:, 1].max() - 0.4) < 1e-9) for kind in outlines]
-    assert tops == sorted(tops, reverse=True) and tops[-1] == pytest.approx(-0.4)
+    levels = drawing._levels(sheet, groups)
+    assert levels.shape[:2] == (len(KINDS), len(groups)) and levels.shape[2] > 100
+    assert column_seconds(sheet) == pytest.approx(sheet.seconds / levels.shape[2])
+    assert (np.diff(levels, axis=0) >= 0).all() and levels[0].min() >= 0 and levels.max() == drawing._LEVELS
+    assert levels[-1, :, -1].max() > 0
+    size = np.array([len(group) for group in groups])
+    worked = np.bincount(sheet.who // workers_in_a_row(sheet), sheet.parts.sum(axis=1))
+    share = levels[-1].mean(axis=1) / drawing._LEVELS
+    assert np.allclose(share, worked / (size * sheet.seconds), atol=0.5 / drawing._LEVELS)
+
+
+def test_columns_are_drawn_from_the_foot_of_their_row():
+    sheet = Timesheet.of(trace_of(2, 1000, 1))
+    axes = new_figure((4, 3)).subplots()
+    drawing.timeline(sheet).draw(axes)
+    pixels = np.asarray(axes.images[0].get_array()).reshape(2, -1, 300)
+    levels = drawing._levels(sheet, drawing._groups(sheet))
+    for kind in range(len(KINDS)):
+        below = levels[kind - 1] if kind else 0
+        assert ((pixels == kind).sum(axis=1) == levels[kind] - below).all()
+    assert (np.diff(pixels[:, : -drawing._AIR].astype(int), axis=1) <= 0).all()
+    assert (pixels[:, [0, -1]] == len(KINDS)).all()
 
 
 def test_bars_are_where_the_tasks_were():
     done = [(0, "a", BEGUN, BEGUN + 4, 1.0, 2.0, 1.0), (1, "b", BEGUN + 5, BEGUN + 10, 0.0, 5.0, 0.0)]
     sheet = Timesheet.of([pass_of(1, done)])
+    axes = new_figure((4, 3)).subplots()
+    drawing.timeline(sheet).draw(axes)
     spans = [
-        [(round(bar[:, 0].min()), round(bar[:, 0].max()), round(bar[:, 1].mean())) for bar in kind]
-        for kind in drawing._bars(sheet)
+        [(round(bar[:4, 0].min()), round(bar[:4, 0].max()), round(bar[:4, 1].mean())) for bar in kind]
+        for kind in (patch.get_path().vertices.reshape(-1, 5, 2) for patch in axes.patches)
     ]
-    assert spans == [[(0, 1, 0)], [(1, 3, 0), (5, 10, 1)], [(3, 4, 0)], []]
+    assert spans == [[(0, 1, 0)], [(1, 3, 0), (5, 10, 1)], [(3, 4, 0)]]
 
 
 @pytest.mark.parametrize("passes", [1, 2, 9, 30, 1000])
@@ -344,13 +376,13 @@ def test_names_of_passes_do_not_run_into_each_other(passes):
     for k, (one, level) in enumerate(named):
         end = one.begun + 0.008 * len(one.name) * sheet.seconds
         assert all(level > other for later, other in named[k + 1 :] if later.begun < end)
-    assert len(inline_timeline(sheet)) < 100_000
+    assert len(timeline_image(sheet)) < 120_000
 
 
 def test_bytes_of_many_passes_are_summed_up():
     words = bytes_in_words(Timesheet.of(trace_of(2, 80, 20)))
-    assert "210 kB and 2.1 kB in 20 passes, 10.5 kB and 105 B each on the average" in words
-    assert "most in finish, 20 kB and 200 B" in words
+    assert "210 kB and 2.1 kB in 20 passes, 10.5 kB and 105 bytes each on the average" in words
+    assert "most in finish, 20 kB and 200 bytes" in words
 
 
 def test_names_of_workers():
@@ -369,7 +401,7 @@ def test_no_worker_breaks_out():
 
 def test_the_same_run_gives_the_same_picture():
     sheets = [Timesheet.of(trace_of(3, 900, 3)) for _ in range(2)]
-    assert inline_timeline(sheets[0]) == inline_timeline(sheets[1])
+    assert timeline_image(sheets[0]) == timeline_image(sheets[1])
 
 
 @pytest.mark.parametrize("name", ["exact", "undecided"])

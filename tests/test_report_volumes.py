@@ -201,8 +201,6 @@ def test_white_matter(data_folder):
         lambda: surface(np.ones((3, 3, 3), bool), spacing=(1, 1)),
         lambda: surface(np.ones((3, 3, 3), bool), spacing=(1, 1, np.nan)),
         lambda: thumbnail(np.ones(3, bool)),
-        lambda: encoded(np.ones((3, 3))),
-        lambda: encoded(np.ones((3, 3, 4), np.uint8)),
     ],
 )
 def test_what_cannot_be_drawn(draw):

@@ -237,34 +237,6 @@ def test_weights_of_an_image_may_differ_from_the_cores_in_the_last_bit():
     assert not verify(energy, minimizer.labels(), replace(whole, bounds=whole.bounds + energy.pairs.number * 2))
 
 
-@pytest.mark.parametrize("bits", [None, 32, 64])
-@pytest.mark.parametrize("image", [False, True])
-def test_the_flow_of_the_whole_over_a_seam_makes_its_blocks_exact(image, bits):
-    """Solved as a whole, what flows over a face proves the minimum by blocks: all of it as the core counts."""
-    rng = np.random.default_rng(11)
-    picture = {"features": rng.normal(0, 1, (30, 40)), "kernel": 5} if image else {}
-    energy = Energy.grid(rng.normal(0, 1, (30, 40)) if image else rng.integers(-9, 10, (30, 40)), lam=3.0, **picture)
-    minimizer = MaxFlow(bits=bits).prepare(energy)
-    labels = minimizer.minimize(energy.unary).labels
-    face = minimizer.crossings(1, 17)
-    flow = (face.downward - face.upward) // 2
-    unary = energy.unary.ravel().astype(float)
-    np.add.at(unary, face.below, flow / face.scale)
-    np.subtract.at(unary, face.above, flow / face.scale)
-    partition = Partition.at(energy.shape, [[], [17]])
-    bounds = []
-    for k, block in enumerate(partition.blocks):
-        part = MaxFlow(bits=bits).prepare(energy.share(partition, k).energy)
-        bounds.append(round(part.minimize(unary.reshape(energy.shape)[block.where]).bound * face.scale))
-        assert part.scale == face.scale
-    certificate = Certificate(
-        face.scale, partition.cuts, None, face.below, face.above, flow, np.array(bounds), minimizer.rounding_error
-    )
-    verdict = verify(energy, labels, certificate)
-    assert verdict.valid and verdict.exact and flow.any(), verdict.reason
-    assert verdict.gap <= minimizer.rounding_error
-
-
 def test_shares_with_divided_weights_are_energies_too():
     rng = np.random.default_rng(8)
     energy = Energy.grid(rng.normal(0, 1, (9, 8)), lam=0.7, features=rng.normal(0, 1, (9, 8)), kernel=5)

@@ -15,12 +15,13 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from typer.models import ArgumentInfo, OptionInfo
 
-from dope.cli import app as commands
+from dope.cli import COMMANDS
+from dope.cli.exits import function_of
 
 
 class Commands(SphinxDirective):
     def run(self) -> list[nodes.Node]:
-        return [self._section(one.callback) for one in commands.registered_commands if one.callback]
+        return [self._section(function_of(name)) for name in COMMANDS]
 
     def _section(self, function: Callable[..., Any]) -> nodes.section:
         name = function.__name__

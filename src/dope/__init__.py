@@ -9,92 +9,120 @@ result.labels, result.energy, result.lower_bound, result.exact
 from dope import starting as starting  # before all that takes time to load
 
 # isort: split
+import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
-
-from dope.api import minimize, start
-from dope.certificate import Certificate
-from dope.energy import Energy
-from dope.errors import DopeError, InputError, MissingExtraError
-from dope.executors import Dask, Serial, Threads
-from dope.methods import Admm, Bracketing, Exact
-from dope.partition import Block, Partition
-from dope.planning import Plan, plan
-from dope.protocols import Answer, BlockSolver, Crossings, Executor, FlowMinimizer, Method, Minimizer, Problem
-from dope.result import Result
-from dope.run import BlockBegun, BlockDone, Finished, Run, Stepped
-from dope.segmentation import Segmentation, segment
-from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Qpbo, Tabu, TrwS
-from dope.steps import AdmmStep, BracketingStep, ExactStep, Step
-from dope.verify import Verdict, verify
-
-if TYPE_CHECKING:
-    from dope.io import read_energy
-else:
-
-    def __getattr__(name: str) -> object:
-        """`read_energy` when it is asked for: `import dope` does without dope.io and Pillow."""
-        if name == "read_energy":
-            from dope.io import read_energy
-
-            return read_energy
-        raise AttributeError(f"module 'dope' has no attribute {name!r}")
-
 
 __version__ = "0.1.0"
 
-from_dimod, to_dimod = Energy.from_dimod, Energy.to_dimod
+# The modules, and what they give to the package. Each is imported when it is first asked for: `import dope` waits for
+# none of them, and nor does `dope --version`.
+_GIVEN = {
+    "api": "minimize start",
+    "certificate": "Certificate",
+    "energy": "Energy",
+    "errors": "DopeError InputError MissingExtraError",
+    "executors": "Dask Serial Threads",
+    "io": "read_energy",
+    "methods": "Admm Bracketing Exact",
+    "partition": "Block Partition",
+    "planning": "Plan plan",
+    "protocols": "Answer BlockSolver Executor FlowMinimizer Method Minimizer Problem",
+    "result": "Result",
+    "run": "BlockBegun BlockDone BlockState Finished Run Stepped",
+    "segmentation": "Segmentation segment",
+    "solvers": "Anneal Brute Icm LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
+    "steps": "AdmmStep BracketingStep ExactStep Step",
+    "verify": "Verdict verify",
+}
+_HOMES = {name: module for module, names in _GIVEN.items() for name in names.split()}
 
-__all__ = [
-    "Admm",
-    "AdmmStep",
-    "Anneal",
-    "Answer",
-    "Block",
-    "BlockBegun",
-    "BlockDone",
-    "BlockSolver",
-    "Bracketing",
-    "BracketingStep",
-    "Brute",
-    "Certificate",
-    "Crossings",
-    "Dask",
-    "DopeError",
-    "Energy",
-    "Exact",
-    "ExactStep",
-    "Executor",
-    "Finished",
-    "FlowMinimizer",
-    "Icm",
-    "InputError",
-    "LsaAux",
-    "LsaTr",
-    "MaxFlow",
-    "MeanField",
-    "Method",
-    "Minimizer",
-    "MissingExtraError",
-    "Partition",
-    "Plan",
-    "Problem",
-    "Qpbo",
-    "Result",
-    "Run",
-    "Segmentation",
-    "Serial",
-    "Step",
-    "Stepped",
-    "Tabu",
-    "Threads",
-    "TrwS",
-    "Verdict",
-    "from_dimod",
-    "minimize",
-    "plan",
-    "read_energy",
-    "segment",
-    "start",
-    "to_dimod",
-    "verify",
-]
+__all__ = [*_HOMES]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from dope.api import minimize as minimize
+    from dope.api import start as start
+    from dope.certificate import Certificate as Certificate
+    from dope.energy import Energy as Energy
+    from dope.errors import DopeError as DopeError
+    from dope.errors import InputError as InputError
+    from dope.errors import MissingExtraError as MissingExtraError
+    from dope.executors import Dask as Dask
+    from dope.executors import Serial as Serial
+    from dope.executors import Threads as Threads
+    from dope.io import read_energy as read_energy
+    from dope.methods import Admm as Admm
+    from dope.methods import Bracketing as Bracketing
+    from dope.methods import Exact as Exact
+    from dope.partition import Block as Block
+    from dope.partition import Partition as Partition
+    from dope.planning import Plan as Plan
+    from dope.planning import plan as plan
+    from dope.protocols import Answer as Answer
+    from dope.protocols import BlockSolver as BlockSolver
+    from dope.protocols import Executor as Executor
+    from dope.protocols import FlowMinimizer as FlowMinimizer
+    from dope.protocols import Method as Method
+    from dope.protocols import Minimizer as Minimizer
+    from dope.protocols import Problem as Problem
+    from dope.result import Result as Result
+    from dope.run import BlockBegun as BlockBegun
+    from dope.run import BlockDone as BlockDone
+    from dope.run import BlockState as BlockState
+    from dope.run import Finished as Finished
+    from dope.run import Run as Run
+    from dope.run import Stepped as Stepped
+    from dope.segmentation import Segmentation as Segmentation
+    from dope.segmentation import segment as segment
+    from dope.solvers import Anneal as Anneal
+    from dope.solvers import Brute as Brute
+    from dope.solvers import Icm as Icm
+    from dope.solvers import LsaAux as LsaAux
+    from dope.solvers import LsaTr as LsaTr
+    from dope.solvers import MaxFlow as MaxFlow
+    from dope.solvers import MeanField as MeanField
+    from dope.solvers import Qpbo as Qpbo
+    from dope.solvers import Tabu as Tabu
+    from dope.solvers import TrwS as TrwS
+    from dope.steps import AdmmStep as AdmmStep
+    from dope.steps import BracketingStep as BracketingStep
+    from dope.steps import ExactStep as ExactStep
+    from dope.steps import Step as Step
+    from dope.verify import Verdict as Verdict
+    from dope.verify import verify as verify
+else:
+
+    def __getattr__(name: str) -> object:
+        home = _HOMES.get(name)
+        value = _submodule(name) if home is None else getattr(importlib.import_module(f"dope.{home}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+def _submodule(name: str) -> ModuleType:
+    """What `import dope.name` would bring, for those who write `dope.name` without."""
+    missing = AttributeError(f"module 'dope' has no attribute {name!r}")
+    if name.startswith("__"):
+        raise missing
+    try:
+        return importlib.import_module(f"dope.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"dope.{name}":
+            raise
+        raise missing from None
+
+
+class _Package(ModuleType):
+    """The package `dope`, in which `verify` is the function also when the module of that name has been imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

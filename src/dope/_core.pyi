@@ -68,10 +68,6 @@ class GridFlow:
         """Bytes held, without the lists of work at hand."""
     def refill(self, weights: GridWeights, scale: float) -> None:
         """As if new, for other weights on the same grid and kernel, in the memory it holds."""
-    def crossings(
-        self, axis: int, at: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The pairs on both sides of a face: (sites below, sites above, residuals upward, downward)."""
     @staticmethod
     def bytes_needed(shape: Sequence[int], offsets: NDArray[np.int64], bits: int) -> int:
         """What `bytes` will be."""

@@ -185,3 +185,35 @@ def digest(arrays: Iterable[npt.NDArray[Any] | None]) -> str:
         if array is not None:
             found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
+
+
+def fitting_in_words(shape: tuple[int, ...], image: tuple[int, ...]) -> str | None:
+    """How a map of this shape, an axis of classes too many or in another order, would fit an image; None if not so.
+
+    >>> fitting_in_words((18, 64, 96, 80), (80, 96, 64))
+    'If axis 0 of the map counts classes, np.transpose(map[k], (2, 1, 0)) of class k would fit.'
+    >>> fitting_in_words((40, 50, 2), (40, 50)), fitting_in_words((40, 50), (3, 40, 50))
+    ('If axis 2 of the map counts classes, map[:, :, k] of class k would fit.', 'channel_axis=0 would fit.')
+    """
+    for channels in reversed(range(len(image))):
+        if image[:channels] + image[channels + 1 :] == shape:
+            return f"channel_axis={channels} would fit."
+    ways = [(None, shape), *((axis, shape[:axis] + shape[axis + 1 :]) for axis in reversed(range(len(shape))))]
+    colors = [image[:axis] + image[axis + 1 :] for axis in (len(image) - 1, 0) if len(image) > 2 and image[axis] <= 4]
+    for sites in (image, *colors):
+        # What fits as it lies comes first, then what has no axis of classes.
+        for axis, left in sorted(ways, key=lambda way: (way[1] != sites, way[0] is not None)):
+            if sorted(left) == sorted(sites):
+                return _way_in_words(axis, left, sites)
+    return None
+
+
+def _way_in_words(axis: int | None, shape: tuple[int, ...], sites: tuple[int, ...]) -> str:
+    part = "map" if axis is None else f"map[{', '.join([*[':'] * axis, 'k'])}]"
+    if shape != sites:
+        left = list(range(len(shape)))[::-1]  # where sides are as long, the order of z, y, x rather than y, x, z
+        order = tuple(left.pop(next(k for k, a in enumerate(left) if shape[a] == side)) for side in sites)
+        part = f"np.transpose({part}, {order})"
+    if axis is None:
+        return f"The axes of the map seem to be in another order: {part} would fit."
+    return f"If axis {axis} of the map counts classes, {part} of class k would fit."

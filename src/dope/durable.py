@@ -7,11 +7,12 @@ import os
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from dope.bounded import check_name
 from dope.errors import DopeError, InputError
+from dope.hidden import hidden_name
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -43,13 +44,8 @@ def check_target(path: Path, overwrite: bool) -> None:
 
 def check_folder(path: Path) -> None:
     """Refuse a folder in which `path` cannot be made; found out by trying, as permissions do not say all."""
-    probe = _sibling(path)
-    try:
-        probe.open("xb").close()
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    finally:
-        _discard(probe)
+    with hidden_file(path):
+        pass
 
 
 @contextmanager
@@ -73,16 +69,17 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterat
 @contextmanager
 def hidden_file(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that vanishes when the block ends, unless it has been renamed."""
-    temporary = _sibling(path)
-    try:
-        temporary.open("xb").close()
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
+    _check_name(path)
+    with ExitStack() as stack:
+        try:
+            # The suffix stays, because writers choose the format by it.
+            temporary = stack.enter_context(hidden_name(path.parent, path.suffix))
+            temporary.open("xb").close()
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        stack.callback(_discard, temporary)
         with writing(path):
             yield temporary
-    finally:
-        _discard(temporary)
 
 
 @contextmanager
@@ -109,18 +106,27 @@ def replacing_folder(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
 @contextmanager
 def hidden_folder(path: Path) -> Iterator[Path]:
     """A temporary folder beside `path` that vanishes when the block ends, unless it has been renamed."""
-    import shutil  # here and below: `import dope` does not wait for it
-
-    temporary = _sibling(path)
-    try:
-        temporary.mkdir()
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
+    _check_name(path)
+    with ExitStack() as stack:
+        try:
+            temporary = stack.enter_context(scratch_folder(path.parent, path.suffix))
+        except OSError as error:
+            raise _unwritable(path, error) from error
         with writing(path):
             yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def scratch_folder(folder: Path, suffix: str = "") -> Iterator[Path]:
+    """A hidden folder in another one, for what is of use while the block lasts."""
+    import shutil  # here and below: `import dope` does not wait for it
+
+    with hidden_name(folder, suffix) as temporary:
+        temporary.mkdir()
+        try:
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def take_place(folder: Path, path: Path, *, overwrite: bool = True) -> None:
@@ -182,7 +188,8 @@ def _place_folder(folder: Path, path: Path) -> None:
 def _exchange_folder(folder: Path, path: Path) -> None:
     import shutil
 
-    aside = _sibling(path)
+    # Not among the hidden names that are removed when their process has gone: for a moment it is all there is.
+    aside = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
     path.rename(aside)
     try:
         folder.rename(path)
@@ -192,6 +199,8 @@ def _exchange_folder(folder: Path, path: Path) -> None:
         except OSError:
             raise InputError(f"cannot write {path}: {reason(error)}; what was there before is in {aside}") from error
         raise
+    with suppress(OSError):
+        aside = aside.rename(folder)  # and now it is
     shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -228,12 +237,10 @@ def _flush_tree(folder: Path) -> None:
             _flush_folder(Path(place))
 
 
-def _sibling(path: Path) -> Path:
-    """A hidden name beside `path`. The suffix stays, because writers choose the format by it."""
+def _check_name(path: Path) -> None:
     check_name(path)
     if not path.name:
         raise InputError(f"{path}: a folder; name a file to write")
-    return path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
 
 
 def _taken(path: Path) -> InputError:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from dope.arrays import BinaryLabels, Mask, Reals, Sites
 from dope.certificate import Certificate
@@ -64,28 +63,13 @@ class Minimizer(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class Crossings:
-    """The pairs across a face of a grid, one entry each, and what can still flow over them.
-
-    `below` and `above` are the flat positions of a pair's ends; `upward` and `downward` its residual capacities from
-    below to above and back, whole numbers in units of 1 / scale. They add up to twice the pair's weight.
-    """
-
-    below: Sites
-    above: Sites
-    upward: npt.NDArray[np.int64]
-    downward: npt.NDArray[np.int64]
-    scale: float
-
-
 @runtime_checkable
 class FlowMinimizer(Minimizer, Protocol):
     """A minimizer that keeps a flow from call to call, counted in whole numbers, and shows it.
 
-    After `minimize` or `change`, `labels`, `value` and `crossings` tell of the same flow; after one of those two was
-    interrupted, `minimize` comes first. One thread at a time: a call while another thread is at work with the same
-    minimizer raises RuntimeError.
+    After `minimize` or `change`, `labels` and `value` tell of the same flow; after one of those two was interrupted,
+    `minimize` comes first. One thread at a time: a call while another thread is at work with the same minimizer raises
+    RuntimeError.
     """
 
     @property
@@ -118,10 +102,6 @@ class FlowMinimizer(Minimizer, Protocol):
 
     def value(self) -> float:
         """The minimum, the energy's constant excluded, within `rounding_error`."""
-        ...
-
-    def crossings(self, axis: int, at: int) -> Crossings:
-        """The pairs with one end before index `at` of this axis and the other not; a graph has none to show."""
         ...
 
     def reopen(self, energy: Energy) -> None:

@@ -122,13 +122,15 @@ class Result:
 
     def __repr__(self) -> str:
         bound = "no bound known" if self.gap is None else f"gap {self.gap:.6g}"
+        stopped = f", {self.stopped}"
         if self.exact:
             # The minimum in integers: with costs of very different sizes, rounding may leave little of the small ones.
             negligible = self.rounding_error <= 1e-6 * abs(self.energy)
             bound = "exact" if negligible else f"exact but for rounding by up to {self.rounding_error:.3g}"
+            stopped = "" if self.stopped == "exact" else stopped
         return (
-            f"Result(energy {self.energy:.10g}, {bound}, {self.stopped} after "
-            f"{len(self.trace)} rounds, {len(self.partition.blocks)} blocks, {self.foreground:.1%} foreground)"
+            f"Result(energy {self.energy:.10g}, {bound}{stopped} after {_number(len(self.trace), 'round')}, "
+            f"{_number(len(self.partition.blocks), 'block')}, {self.foreground:.1%} foreground)"
         )
 
     def _repr_html_(self) -> str:
@@ -138,7 +140,7 @@ class Result:
             "exact": "yes" if self.exact else "no",
             "sites proved": "not known" if self.proved is None else f"{self.proved:.2%}",
             "rounding error": f"at most {self.rounding_error:.3g}",
-            "stopped": f"{self.stopped} after {len(self.trace)} rounds",
+            "stopped": f"{self.stopped} after {_number(len(self.trace), 'round')}",
             "sites": " x ".join(str(n) for n in self.shape),
             "foreground": f"{self.foreground:.2%}",
             "blocks": str(len(self.partition.blocks)),
@@ -162,3 +164,7 @@ class Result:
         if channel_axis is not None:
             pixels = np.moveaxis(pixels, channel_axis, -1)
         return report.plot(self.trace, labels, image=pixels, channels=pixels.ndim > labels.ndim)
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

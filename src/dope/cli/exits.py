@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import signal
@@ -52,10 +53,12 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         raise typer.Exit(self._ended(lambda: super(Commands, self).invoke(ctx)))
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_values(super().get_params(ctx))
+
     def _ended(self, work: Callable[[], Any]) -> int:
         """The exit code of some work, after the line about what went wrong."""
         try:
-            starting.end()
             code = work()
             screen.flush()
         except typer.Exit as ended:
@@ -73,8 +76,20 @@ class Commands(TyperGroup):
         return code if isinstance(code, int) else 0
 
 
+class Later(TyperCommand):
+    """A command that is imported when it is run, or asked for its help: others do not wait for it."""
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        assert self.name is not None
+        command = typer.Typer(add_completion=False)
+        command.command(self.name, cls=Command, epilog=EXIT_CODES)(function_of(self.name))
+        made = typer.main.get_command(command)
+        starting.end()
+        return made.make_context(info_name, args, parent=parent, **extra)
+
+
 class Command(TyperCommand):
-    """A command, whose errors name its options in place of the library's arguments."""
+    """A command that was imported; its errors name its options in place of the library's arguments."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -82,6 +97,23 @@ class Command(TyperCommand):
         except DopeError as error:
             error.args = (in_flags(str(error), flags_of(self.params)), *error.args[1:])
             raise
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_values(super().get_params(ctx))
+
+
+def function_of(command: str) -> Callable[..., Any]:
+    """The function that a command runs."""
+    function: Callable[..., Any] = getattr(importlib.import_module(f"dope.cli.{command}"), command)
+    return function
+
+
+def without_values(params: list[Any]) -> list[Any]:
+    """The same parameters; flags say in their help that they take no value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
 
 
 def _judged(error: Exception) -> tuple[int, str]:

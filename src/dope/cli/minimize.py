@@ -255,7 +255,7 @@ def _gap_in_words(result: Result) -> str:
     if result.gap is None:
         return "not known"
     if result.exact:
-        return f"none, but for costs rounded by up to {result.rounding_error:.2g}" if result.rounding_error else "none"
+        return f"{_number(result.gap)}, from rounding costs" if result.gap else "none"
     return f"{_number(result.gap)}, {100 * result.gap / (abs(result.energy) or 1.0):.2g} % of the energy"
 
 

@@ -26,7 +26,7 @@ def summary_of(result: Result, stopped: str, clock: Clock) -> dict[str, Any]:
     return {
         "energy": result.energy,
         "lower_bound": result.lower_bound,
-        "gap": 0.0 if result.exact else result.gap,  # of the energy that was solved; rounding is told beside it
+        "gap": result.gap,
         "exact": result.exact,
         "rounding_error": result.rounding_error,
         "proved": result.proved,

@@ -14,11 +14,12 @@ import traceback
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any, cast
-
-from rich.console import Console
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from dope.errors import DopeError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 LONGEST_LINE = 300
 
@@ -80,7 +81,10 @@ def show_traceback(error: BaseException) -> None:
 
 def progress_console() -> Console:
     """Standard error for what is told while work goes on: if nobody can see it, that is no reason to stop."""
-    return _console(cast(IO[str], _Tolerant(sys.stderr)))
+    from rich.console import Console  # here: who asks for the version alone does not wait for it
+
+    stream = cast(IO[str], _Tolerant(sys.stderr))
+    return Console(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def tell(console: Console, text: str) -> None:
@@ -125,10 +129,6 @@ class _Tolerant:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def _console(stream: IO[str]) -> Console:
-    return Console(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def _write_error(line: str) -> None:

@@ -19,10 +19,11 @@ def print_rows(rows: Mapping[str, str]) -> None:
 
 
 def bound_in_words(result: Result) -> str:
+    """The bound, and how far below the energy it lies: also that of a minimum, where costs had to be rounded."""
     if result.lower_bound is None or result.gap is None:
         return "-"
     if result.exact:
-        rounding = f", but for costs rounded by up to {result.rounding_error:.2g}" if result.rounding_error else ""
+        rounding = f", but for {result.gap:.2g} from rounding costs" if result.gap else ""
         return f"{result.lower_bound:,.1f}, exact{rounding}"
     return f"{result.lower_bound:,.1f}, at most {100 * result.gap / (abs(result.energy) or 1.0):.2g} % below the energy"
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import label_type
+from dope.arrays import fitting_in_words, label_type
 from dope.errors import InputError
 
 Shape = tuple[int, ...]
@@ -113,7 +113,8 @@ def same_space(a: Image, b: Image) -> str | None:
     scale and translation; other formats do not say where they lie.
     """
     if a.shape != b.shape:
-        return f"their sites are shaped {a.shape} and {b.shape}"
+        advice = fitting_in_words(b.pixels.shape, a.shape)
+        return f"their sites are shaped {a.shape} and {b.shape}{'' if advice is None else f'. {advice}'}"
     return a.header.differs_from(b.header) if isinstance(a.header, Placed) else None
 
 

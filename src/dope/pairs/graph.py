@@ -162,7 +162,15 @@ def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> Gra
     if values.ndim == 0:
         values = np.full(len(found), float(values))
     if values.shape != (len(found),):
-        raise InputError(f"weights have shape {values.shape}; expected one per edge, ({len(found)},).")
+        directed = (
+            ""
+            if values.shape[1:] != (2,)
+            else (
+                " Capacities that differ by direction, there and back, are for Energy.from_tables, with the table "
+                "[[0, there], [back, 0]] for each edge."
+            )
+        )
+        raise InputError(f"weights have shape {values.shape}; expected one per edge, ({len(found)},).{directed}")
     check_finite("weights", values)
     if len(found) and (found.min() < 0 or found.max() >= sites):
         bad = int(np.argmax(((found < 0) | (found >= sites)).any(axis=1)))

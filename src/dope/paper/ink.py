@@ -29,7 +29,7 @@ from dope.paper.study import delta_percent
 from dope.protocols import BlockSolver, Executor
 from dope.solvers import LsaTr
 
-ALONE, BLOCKS, THREADS = WAYS = ("alone", "blocks", "threads")
+ALONE, BLOCKS, THREADS = ("alone", "blocks", "threads")
 KEY = ("case", "mode", "way", "blocks")
 # As many as in the paper's Table 1.
 NUMBER = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dope.durable import replacing
+from dope.durable import write_durably
 from dope.errors import DopeError, InputError
 from dope.executors import Threads
 from dope.paper.ink import InkBench, ink
@@ -32,8 +32,7 @@ def write_page(folder: Path, *, quick: bool, say: Say = silent) -> Path:
         raise InputError(f"{folder}: no runs to draw; run the experiments first")
     for name, content in Article(TITLE, LEAD, found).files():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target / name) as temporary:
-            temporary.write_bytes(content)
+        write_durably(target / name, content)
     return target / "index.html"
 
 

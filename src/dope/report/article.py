@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 from collections.abc import Iterator, Sequence
@@ -11,11 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dope.report.charts import png, svg
-from dope.report.style import CSS
+from dope.report.png import data_uri
+from dope.report.style import document
 from dope.report.words import escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_CSS = """
+figure + figure, figure + .card, .card + figure, p + figure, p + .card { margin-top: .9rem; }
+figure img { background: #fff; max-height: none; }
+.card th { white-space: normal; }
+.caption { color: var(--quiet); font-size: .85rem; margin: 1.2rem 0 -.4rem; }
+"""
 
 
 @dataclass(frozen=True)
@@ -77,29 +85,9 @@ class Article:
     def _page(self, pictures: dict[str, bytes]) -> str:
         """The page in one piece, which opens without a network."""
         body = "".join(_section(section, pictures) for section in self.sections)
-        return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<link rel="icon" href="data:,">
-<title>{escaped(self.title)}</title>
-<style>{CSS}
-figure + figure, figure + .card, .card + figure, p + figure, p + .card {{ margin-top: .9rem; }}
-figure img {{ background: #fff; max-height: none; }}
-.card th {{ white-space: normal; }}
-.caption {{ color: var(--quiet); font-size: .85rem; margin: 1.2rem 0 -.4rem; }}
-</style>
-</head>
-<body>
-<main>
-<header><h1>{escaped(self.title)}</h1><p class="quiet">{escaped(self.lead)}</p></header>
-{body}
-</main>
-</body>
-</html>
-"""
+        title = escaped(self.title)
+        head = f'<header><h1>{title}</h1><p class="quiet">{escaped(self.lead)}</p></header>\n'
+        return document(title, head + body, css=_CSS)
 
 
 def _section(section: Section, pictures: dict[str, bytes]) -> str:
@@ -111,8 +99,7 @@ def _part(part: Words | Table | Drawn, pictures: dict[str, bytes]) -> str:
     if isinstance(part, Words):
         return f'<p class="verdict">{escaped(part.text)}</p>' if part.loud else f"<p>{escaped(part.text)}</p>"
     if isinstance(part, Drawn):
-        picture = "data:image/png;base64," + base64.b64encode(pictures[part.name]).decode("ascii")
-        caption = escaped(part.caption)
+        picture, caption = data_uri(pictures[part.name]), escaped(part.caption)
         return f'<figure><img src="{picture}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
     head = "".join(f"<th>{escaped(cell)}</th>" for cell in part.head)
     rows = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in part.rows)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dope.errors import InputError
 from dope.report.canvas import Picture
-from dope.report.curves import BLUE, GREEN, GREY, GRID, INK, ORANGE, new_figure
+from dope.report.curves import BLUE, GREEN, GREY, INK, ORANGE, make_quiet, new_figure
 
 if TYPE_CHECKING:
     from typing import Any
@@ -128,11 +128,7 @@ def _draw_chart(chart: Chart, axes: Axes) -> None:
     axes.set_title(chart.title, fontsize=11, color=INK)
     axes.set_xlabel(chart.against, color=INK)
     axes.set_ylabel(chart.measured, color=INK)
-    axes.tick_params(which="both", colors=INK)
-    axes.grid(visible=True, color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(INK)
+    make_quiet(axes)
     for line in chart.series:
         known = [(x, y) for x, y in zip(chart.places, line.values, strict=True) if y is not None]
         if known:

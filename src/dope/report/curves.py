@@ -151,13 +151,18 @@ def draw(panel: Panel, axes: Axes) -> None:
     if panel.titled:
         axes.set_title(panel.title, fontsize=11, color=INK)
     axes.set_xlabel(panel.against, color=INK)
-    axes.tick_params(which="both", colors=INK)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=panel.against in ("round", "pass")))
+    make_quiet(axes)
+    panel.draw(axes)
+
+
+def make_quiet(axes: Axes) -> None:
+    """A light grid, and no frame around it."""
+    axes.tick_params(which="both", colors=INK)
     axes.grid(visible=True, color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(INK)
-    panel.draw(axes)
 
 
 def _check_steps(steps: Sequence[Step]) -> None:

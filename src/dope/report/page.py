@@ -18,11 +18,11 @@ from dope.report.passes import in_passes, numbers, residual
 from dope.report.pictures import GREEN, OUTLINE, RED, drawn_blocks, drawn_input, drawn_object
 from dope.report.png import data_uri, encoded
 from dope.report.scene import Scene, through_object
-from dope.report.style import CSS
+from dope.report.style import document
 from dope.report.surface import surface
-from dope.report.svg import COLORS, inline_curves, inline_timeline
+from dope.report.svg import COLORS, curve_images, timeline_image
 from dope.report.timeline import COLORS as KIND_COLORS
-from dope.report.timeline import unit_of
+from dope.report.timeline import in_columns, unit_of
 from dope.report.timesheet import KINDS, Timesheet
 from dope.report.words import bars_in_words, bytes_in_words, ending, escaped, figures, number, percent, verdict
 from dope.steps import Step
@@ -50,25 +50,8 @@ def page(run: PageContent) -> str:
     True
     """
     sections = [_head(run), _pictures(run), _counts(run), _convergence(run), _work(run), _again(run)]
-    # The policy keeps a browser from fetching or running anything, whatever names and paths may hold.
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<link rel="icon" href="data:,">
-<title>{escaped(run.title)}</title>
-<style>{CSS}</style>
-</head>
-<body>
-<main>
-{"".join(sections)}
-</main>
-<script type="application/json" id="run">{_json(run.as_plain())}</script>
-</body>
-</html>
-"""
+    script = f'<script type="application/json" id="run">{_json(run.as_plain())}</script>\n'
+    return document(escaped(run.title), "".join(sections), after=script)
 
 
 def _json(value: object) -> str:
@@ -230,12 +213,12 @@ def _convergence(run: PageContent) -> str:
 
 def _curves(run: PageContent) -> str:
     try:
-        drawn = inline_curves(thinned(run.trace, _MOST_CURVE_STEPS))
+        drawn = curve_images(thinned(run.trace, _MOST_CURVE_STEPS))
     except MissingExtraError as error:
         return f'<p class="quiet">The curves were not drawn: {escaped(str(error))}</p>'
     # Four in rows of two, not three and one.
     shape = "curves even" if len(drawn) in (2, 4) else "curves"
-    return f'<div class="{shape}">' + "".join(f"<figure>{svg}</figure>" for svg in drawn) + "</div>"
+    return f'<div class="{shape}">' + "".join(f"<figure>{image}</figure>" for image in drawn) + "</div>"
 
 
 def _rounds(trace: Sequence[Step]) -> str:
@@ -274,7 +257,7 @@ def _work(run: PageContent) -> str:
     if sheet is None:
         return ""
     try:
-        drawn = f'<div class="timeline">{inline_timeline(sheet)}</div>'
+        drawn = f'<div class="timeline">{timeline_image(sheet)}</div>'
         seen = f" {escaped(bars_in_words(sheet))}"
     except MissingExtraError as error:
         drawn, seen = f'<p class="quiet">The picture was not drawn: {escaped(str(error))}</p>', ""
@@ -284,7 +267,9 @@ def _work(run: PageContent) -> str:
 
 def _shares(sheet: Timesheet) -> str:
     """What the workers' time went into, with the colours of the picture."""
-    colors = {kind: COLORS[color] for kind, color in zip(KINDS, KIND_COLORS, strict=True)}
+    # An image of columns does not follow the page's colours, and then its key does not either.
+    names = {} if in_columns(sheet) else COLORS
+    colors = {kind: names.get(color, color) for kind, color in zip(KINDS, KIND_COLORS, strict=True)}
     parts = [
         (f'<span class="key" style="background:{colors[kind]}"></span>' if kind in colors else "")
         + f"{kind} {percent(share)}"

@@ -1,12 +1,17 @@
 """How a page looks: light or dark as the reader's system is, on a phone and on paper too."""
 
-CSS = """
-:root { color-scheme: light dark; --page: #f6f7f9; --card: #ffffff; --ink: #1d2430; --quiet: #5c6675; --line: #dfe3e9;
+COLORS_CSS = """
+:root { --page: #f6f7f9; --card: #ffffff; --ink: #1d2430; --quiet: #5c6675; --line: #dfe3e9;
   --grid: #e5e5e5; --accent: #0b6bcb; --good: #0a7d4f; --open: #9a6300;
   --blue: #0072b2; --orange: #d55e00; --green: #009e73; --grey: #8c8c8c; }
 @media screen and (prefers-color-scheme: dark) { :root { --page: #11141a; --card: #1a1f28; --ink: #e6e9ef;
   --quiet: #9aa5b5; --line: #2d3542; --grid: #2d3542; --accent: #6db3ff; --good: #4fd09a; --open: #f0b95a;
   --blue: #56b4e9; --orange: #f08a4b; --green: #35c797; --grey: #97a0ad; } }
+"""
+
+CSS = (
+    COLORS_CSS
+    + """:root { color-scheme: light dark; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, "Segoe UI", sans-serif; }
 main { max-width: 1180px; margin: 0 auto; padding: 2.2rem 1.2rem 3rem; }
@@ -30,10 +35,10 @@ p { margin: .3rem 0; }
 .curves { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); gap: .9rem; }
 .curves.even { grid-template-columns: repeat(auto-fit, minmax(min(100%, 440px), 1fr)); }
 figure { margin: 0; padding: .7rem; break-inside: avoid; }
-figure img, figure svg { display: block; width: 100%; height: auto; border-radius: 5px; }
-figure svg * { stroke-linejoin: round; }
-.timeline { overflow-x: auto; } .timeline svg { min-width: 620px; }
+figure img { display: block; width: 100%; height: auto; border-radius: 5px; }
 figure img { background: #10121a; max-height: 80vh; object-fit: contain; }
+.curves img, .timeline img { background: none; max-height: none; }
+.timeline { overflow-x: auto; } .timeline img { min-width: 620px; }
 figcaption { font-size: .85rem; color: var(--quiet); padding-top: .5rem; }
 .key { display: inline-block; width: .7em; height: .7em; border-radius: 2px; margin: 0 .15em 0 .5em; }
 .tables { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); gap: .9rem;
@@ -56,4 +61,27 @@ summary { cursor: pointer; color: var(--accent); }
   h2, h3 { break-after: avoid; } figure img { max-height: 17cm; } .pictures { grid-template-columns: 1fr 1fr; }
   .curves, .curves.even { grid-template-columns: 1fr 1fr; }
   * { print-color-adjust: exact; } details { display: none; } }
+"""
+)
+
+
+def document(title: str, body: str, *, css: str = "", after: str = "") -> str:
+    """A page in one piece, of text that is escaped already; `after` follows what is shown."""
+    # The policy keeps a browser from fetching or running anything, whatever names and paths may hold.
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{CSS}{css}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+{after}</body>
+</html>
 """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +20,10 @@ Reals = NDArray[np.float64]
 
 COLORS = (ORANGE, BLUE, GREEN, GREY)
 """Of the KINDS of a timesheet."""
-# More bars than this hide each other, more rows than this cannot be told apart; and columns keep the picture small.
+# More bars than this hide each other, more rows than this cannot be told apart, more cells than this are a blur.
 _MOST_BARS, _MOST_ROWS, _MOST_COLUMNS, _MOST_CELLS = 400, 25, 300, 3000
-_LEVELS = 20  # to which a column is filled: steps that are seen, and neighbours alike are drawn as one
-_THICK = 0.8  # of a row
+_LEVELS, _AIR = 16, 2  # pixels of a row that are filled, and that are not, at its top and at its foot
+_THICK = _LEVELS / (_LEVELS + 2 * _AIR)
 _MOST_MARKS = 60
 _NAME_LEVELS = 5  # of names above each other, where passes are short
 _LETTER = 0.0085  # of the width, about what a letter of a name takes
@@ -78,16 +77,12 @@ def _groups(sheet: Timesheet) -> list[range]:
 
 
 def _draw(axes: Axes, sheet: Timesheet) -> None:
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
     groups = _groups(sheet)
-    drawn = _filled_columns(sheet, groups) if in_columns(sheet) else _bars(sheet)
     _, second = unit_of(sheet)
-    for color, outlines in reversed(list(zip(COLORS, drawn, strict=True))):
-        if outlines:
-            path = Path.make_compound_path(*(Path(points / (second, 1.0), closed=True) for points in outlines))
-            axes.add_patch(PathPatch(path, facecolor=color, linewidth=0))
+    if in_columns(sheet):
+        _draw_columns(axes, sheet, groups, second)
+    else:
+        _draw_bars(axes, sheet, second)
     axes.set_xlim(0, sheet.seconds / second)
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.set_yticks(range(len(groups)), labels=_row_names(sheet, groups), fontsize=8, parse_math=False)
@@ -96,28 +91,42 @@ def _draw(axes: Axes, sheet: Timesheet) -> None:
     _mark_passes(axes, sheet, second)
 
 
-def _bars(sheet: Timesheet) -> list[list[Reals]]:
-    """For each kind the outlines of its part of every task, one after the other in time."""
+def _draw_bars(axes: Axes, sheet: Timesheet, second: float) -> None:
+    """The parts of every task, one after the other in time; those of a kind are one path."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
     ends = sheet.begun[:, None] + sheet.parts.cumsum(axis=1)
-    begins = ends - sheet.parts
-    half = _THICK / 2
-    return [
-        [
-            np.array([(a, k + half), (b, k + half), (b, k - half), (a, k - half), (a, k + half)])
-            for k, a, b in zip(sheet.who, begins[:, kind], ends[:, kind], strict=True)
-            if b > a
-        ]
-        for kind in range(len(COLORS))
-    ]
+    low, high = sheet.who - _THICK / 2, sheet.who + _THICK / 2
+    for color, end, part in zip(COLORS, ends.T / second, sheet.parts.T / second, strict=True):
+        begin = end - part
+        corners = np.stack([begin, high, end, high, end, low, begin, low], axis=1)[part > 0]
+        if len(corners):
+            path = Path.make_compound_path_from_polys(corners.reshape(-1, 4, 2))
+            axes.add_patch(PathPatch(path, facecolor=color, linewidth=0))
 
 
-def _filled_columns(sheet: Timesheet, groups: Sequence[range]) -> list[list[Reals]]:
-    """For each kind the outlines of its part of every row, one upon the other in each column of time.
+def _draw_columns(axes: Axes, sheet: Timesheet, groups: Sequence[range], second: float) -> None:
+    """In every row and column of time the parts, one upon the other, as an image."""
+    from matplotlib.colors import ListedColormap
 
-    They reach down to the row's foot: what lies below is to be drawn over them.
-    """
-    shape = len(groups), _columns(sheet)
-    column = sheet.seconds / shape[1]
+    levels = _levels(sheet, groups)
+    # Pixels of a row from its top to its foot, with air at both; what a pixel shows is the number of those below it.
+    heights = np.arange(_LEVELS + _AIR, -_AIR, -1)[:, None] - 0.5
+    shown = np.where(heights < 0, len(COLORS), (levels[:, :, None] < heights).sum(axis=0))
+    axes.imshow(
+        shown.reshape(-1, shown.shape[-1]).astype(np.uint8),
+        cmap=ListedColormap([*COLORS, "none"]),
+        interpolation="none",
+        aspect="auto",
+        zorder=1,  # above the grid
+        extent=(0, sheet.seconds / second, len(groups) - 0.5, -0.5),
+    )
+
+
+def _levels(sheet: Timesheet, groups: Sequence[range]) -> Reals:
+    """For each kind, row and column of time, how high the row is filled by this kind and those before it."""
+    shape, column = (len(groups), _columns(sheet)), column_seconds(sheet)
     rows = sheet.who // workers_in_a_row(sheet)
     ends = (sheet.begun[:, None] + sheet.parts.cumsum(axis=1)) / column
     begins = ends - sheet.parts / column
@@ -127,11 +136,8 @@ def _filled_columns(sheet: Timesheet, groups: Sequence[range]) -> list[list[Real
     ]
     size = np.array([len(group) for group in groups], dtype=np.float64)[:, None]
     full = np.maximum(size, sum(spent))  # a worker that is said to do two things at once fills no more than its row
-    levels = np.rint(_LEVELS * np.cumsum([np.zeros(shape), *spent], axis=0) / full)
-    return [
-        [outline for k in range(len(groups)) for outline in _outlines(k, low[k], high[k], column)]
-        for low, high in pairwise(levels)
-    ]
+    levels: Reals = np.rint(_LEVELS * np.cumsum(spent, axis=0) / full)
+    return levels
 
 
 def _after(rows: NDArray[np.int64], moments: Reals, shape: tuple[int, ...]) -> Reals:
@@ -143,19 +149,6 @@ def _after(rows: NDArray[np.int64], moments: Reals, shape: tuple[int, ...]) -> R
     np.add.at(steps, (rows, whole + 1), part)
     after: Reals = steps.cumsum(axis=1)[:, : shape[1]]
     return after
-
-
-def _outlines(row: int, low: Reals, high: Reals, column: float) -> Iterable[Reals]:
-    """Around neighbouring columns in which there is something between two levels."""
-    filled = np.concatenate([[False], high > low, [False]])
-    begins, ends = np.flatnonzero(filled[1:] & ~filled[:-1]), np.flatnonzero(filled[:-1] & ~filled[1:])
-    for first, last in zip(begins, ends, strict=True):
-        cuts = np.flatnonzero(np.diff(high[first:last])) + 1  # corners only where the level is another
-        edges = first + np.concatenate([[0], cuts, [last - first]])
-        levels = high[edges[:-1]]
-        across = column * np.concatenate([np.repeat(edges, 2), edges[:1]])
-        up = np.concatenate([[0.0], np.repeat(levels, 2), [0.0, 0.0]])
-        yield np.column_stack([across, row + _THICK * (0.5 - up / _LEVELS)])
 
 
 def _row_names(sheet: Timesheet, groups: Sequence[range]) -> list[str]:

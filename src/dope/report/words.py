@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dope.errors import InputError
+from dope.memory import as_text
 from dope.report.content import PageContent
 from dope.report.passes import ends_with_finish, in_passes
 from dope.report.timeline import column_seconds, in_columns, workers_in_a_row
@@ -78,17 +79,18 @@ def figures(run: PageContent) -> list[Figure]:
     energy, bound, gap = (_number(run, name) for name in ("energy", "lower_bound", "gap"))
     proved, seconds, peak = (_number(run, name) for name in ("proved", "seconds", "peak_bytes"))
     share = None if gap is None else _share(gap, energy, bound)
+    of_gap = "from rounding costs" if gap and run.summary.get("exact") else "" if share is None else percent(share)
     known = [
         None if energy is None else Figure("energy", number(energy)),
         None if bound is None else Figure("lower bound", number(bound)),
-        None if gap is None else Figure("gap", number(gap, 4), "" if share is None else percent(share)),
+        None if gap is None else Figure("gap", number(gap, 4), of_gap),
         None if proved is None else Figure("sites proved", percent(proved), _left_open(run)),
         Figure("labels", f"{len(run.several):,}") if run.several else None,
         None if run.foreground is None or run.several else Figure("foreground", percent(run.foreground)),
         Figure("blocks", f"{len(run.blocks):,}") if run.blocks else None,
         _how_many(run.trace) if run.trace else None,
         None if seconds is None else Figure("seconds", number(seconds, 3)),
-        None if peak is None else Figure("peak memory", in_bytes(peak)),
+        None if peak is None else Figure("peak memory", as_text(peak)),
     ]
     return [figure for figure in known if figure is not None]
 
@@ -123,13 +125,13 @@ def bytes_in_words(sheet: Timesheet) -> str:
     out, back = sum(one.bytes_sent for one in sheet.passes), sum(one.bytes_received for one in sheet.passes)
     most = max(sheet.passes, key=lambda one: one.bytes_sent + one.bytes_received)
     return (
-        f"Bytes out and back: {in_bytes(out)} and {in_bytes(back)} in {many:,} passes, {in_bytes(out / many)} and "
-        f"{in_bytes(back / many)} each on the average; most in {most.name}, {_out_and_back(most)}."
+        f"Bytes out and back: {as_text(out)} and {as_text(back)} in {many:,} passes, {as_text(out / many)} and "
+        f"{as_text(back / many)} each on the average; most in {most.name}, {_out_and_back(most)}."
     )
 
 
 def _out_and_back(one: Pass) -> str:
-    return f"{in_bytes(one.bytes_sent)} and {in_bytes(one.bytes_received)}"
+    return f"{as_text(one.bytes_sent)} and {as_text(one.bytes_received)}"
 
 
 def escaped(text: str) -> str:
@@ -168,18 +170,6 @@ def percent(share: float) -> str:
     if 0 < value < 1e-6:
         return "less than 0.000001 %"
     return f"{value:.3g} %" if value >= 1 else f"{float(f'{value:.2g}'):.8f}".rstrip("0").rstrip(".") + " %"
-
-
-def in_bytes(value: float) -> str:
-    """Bytes in the unit that suits them.
-
-    >>> in_bytes(1_234_567_890), in_bytes(999)
-    ('1.23 GB', '999 B')
-    """
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.0f} B"
 
 
 def _number(run: PageContent, name: str) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Mask, as_array, as_labels, as_numbers, known_shape
+from dope.arrays import Box, Mask, as_array, as_labels, as_numbers, fitting_in_words, known_shape
 from dope.errors import InputError
 from dope.scribbles import UNLABELED, Seeds
 
@@ -37,9 +37,10 @@ class Pixels:
             raise InputError(f"channel_axis is {channel_axis}; expected an axis of the image, shaped {found}.")
         axis %= len(found)
         if found[:axis] + found[axis + 1 :] != shape:
+            advice = fitting_in_words(shape, found) or "Crop or resample one of them, or say which channel_axis."
             raise InputError(
-                f"the image is shaped {found}, and what is known about it {shape}; expected the same shape, but for a "
-                f"channel axis. Crop or resample one of them, or say which channel_axis."
+                f"the image is shaped {found}, and what is known about it (a map, say) {shape}; expected the same "
+                f"shape, but for a channel axis. {advice}"
             )
         return cls(array, axis)
 

@@ -24,7 +24,7 @@ from dope.fixed_point import FixedPoint
 from dope.flows import BlockFlow, Flow
 from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
-from dope.protocols import Answer, Crossings
+from dope.protocols import Answer
 from dope.solvers.parts import core_flows
 from dope.solvers.parts.core_flows import CheckedBlockFlow, CheckedFlow, input_errors
 
@@ -137,14 +137,6 @@ class MaxFlowMinimizer:
         with self._turn():
             return Fraction(self._opened().minimum()) / Fraction(self._fixed.scale)
 
-    def crossings(self, axis: int, at: int) -> Crossings:
-        with self._turn():
-            flow = self._opened()
-            if not isinstance(flow, _core.GridFlow):
-                raise InputError("crossings of a graph were asked for; only a grid has faces that pairs can cross.")
-            _require_face(self._costs.energy.shape, axis, at)
-            return Crossings(*flow.crossings(axis, at), scale=self._fixed.scale)
-
     def reopen(self, energy: Energy) -> None:
         costs = _Costs(_submodular(energy), self._solver.bits)
         with self._turn():
@@ -195,14 +187,6 @@ def _submodular(energy: Energy) -> Energy:
     return energy
 
 
-def _require_face(shape: tuple[int, ...], axis: int, at: int) -> None:
-    for name, value in (("axis", axis), ("at", at)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise InputError(f"{name} is {value!r}; expected a whole number.")
-    if not 0 <= axis < len(shape):
-        raise InputError(f"axis is {axis}; expected 0 to {len(shape) - 1}, an axis of the shape {shape}.")
-    if not 0 < at < shape[axis]:
-        raise InputError(f"at is {at}; expected 1 to {shape[axis] - 1}, with sites of axis {axis} on both sides.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dope.arrays import Labels
-from dope.durable import check_folder, hidden_folder, replacing, replacing_folder, take_place
+from dope.durable import check_folder, hidden_folder, replacing_folder, take_place, write_text
 from dope.errors import InputError
 from dope.io.content import NewLabels, Shape
 from dope.io.images.ome_zarr import VERSIONS, OmeHeader, level_node, read_header
@@ -194,8 +194,7 @@ def _write_group(folder: Path, zarr_format: Literal[2, 3], entries: dict[str, An
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2))
+    write_text(path, json.dumps(content, indent=2))
 
 
 def _list(group: Node, name: str) -> None:
