@@ -228,7 +228,7 @@ EXACT_FIELDS = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_exact_minima_agree_to_the_integer(run, brain, tmp_path):
     pytest.importorskip("maxflow")
     arguments = ["--quick", "--cases", "canyon-wren-7", "brain-3", "A2h", "--repeat", "1", "--blocks", "2", "8"]
@@ -251,7 +251,7 @@ def test_exact_minima_agree_to_the_integer(run, brain, tmp_path):
     assert "| brain-3-quick | 4,096 | 6 | 32 |" in shown and "| 10 photos, 7x7 | 32 | 1 |" in shown
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_exact_widths_and_curves(run, brain, module, tmp_path):
     done = run("exact.py", "--quick", "--curves", "--cases", "brain-3", "--width", "16", DOPE_DATA=brain)
     assert done.returncode == 0, done.stderr
@@ -387,7 +387,7 @@ def test_roof_duals_are_the_same_and_energies_add_up(module):
         signed_peers._agreeing({"twice_bound": 3}, {4})
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_curves_of_growth_are_measured_and_drawn(run, module, tmp_path):
     arguments = ["--quick", "--curves", "sites-6", "blocks-hard", "--peers", "scipy", "--repeat", "1", "--most", "600"]
     done = run("growth.py", *arguments)

@@ -177,7 +177,7 @@ def test_lines_from_elsewhere_are_refused_in_one_line(tmp_path, line, message):
     assert done.exit_code == 2 and message in " ".join(done.output.split()), done.output
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_without_the_data_tables_and_curves_are_drawn_and_pictures_left_out(tmp_path):
     bench = bench_in(tmp_path)
     run_all(bench)
@@ -351,7 +351,7 @@ def test_verdicts_say_where_a_claim_does_not_hold():
     assert span([]) == "-"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_command_writes_lines_tables_figures_and_one_page(tmp_path, monkeypatch):
     command_module = sys.modules["dope.cli.paper"]  # dope.cli.paper is the command
     monkeypatch.setattr(command_module, "plane", lambda quick: replace(plane(quick=quick), cuts=((32, 25), (128, 0))))
