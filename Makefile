@@ -60,6 +60,9 @@ help: ## what can be made
 demo: $(VENV)/.with-report ## segment the packaged photo and write pictures into demo/
 	$(BIN)/dope demo
 
+# As many processes as cores run tests: threads of BLAS would wait for each other, and take most of the time for it.
+test slow soak attack: export OPENBLAS_NUM_THREADS := 1
+
 test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further test images, if there is one
 	$(BIN)/python -m pytest -n auto --dist worksteal
 

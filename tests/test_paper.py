@@ -199,6 +199,7 @@ def test_serial_runs_need_a_peer_and_drawing_a_folder(tmp_path):
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 def test_one_broken_file_does_not_keep_the_other_experiments_from_running(tmp_path, monkeypatch):
     (tmp_path / "mri").mkdir()
     (tmp_path / "mri" / "brain_200x200x100.npz").write_bytes(b"PK\x03\x04")
@@ -248,6 +249,7 @@ def phantom(monkeypatch):
     monkeypatch.setattr("dope.paper.study.structure_names", lambda: ["white matter"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("phantom")
 def test_the_section_on_3d_has_every_figure_of_the_paper(tmp_path):
     bench = Bench.at(
@@ -279,6 +281,7 @@ def test_the_section_on_3d_has_every_figure_of_the_paper(tmp_path):
     assert {part.name for part in volume_section(bench).parts if isinstance(part, Drawn)} == drawn
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="PyMaxflow has no wheel for Python 3.14")
 def test_the_serial_cut_reaches_the_same_energy_in_a_process_of_its_own(tmp_path, monkeypatch):
     pytest.importorskip("maxflow")

@@ -17,7 +17,7 @@ PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / 
 CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Their commands and code build on each other, in order and in one folder.
-SLOW = ("large", "photo")
+SLOW = ("choose", "energies", "formats", "large", "photo")
 SOAK = ("mri",)  # and what brings the scan is large
 NAMES = ("choose", "energies", "formats", "large", "mri", "photo", "python", "signed")
 # After its first command with one pixel of 64: eight million take half a minute. `make soak` takes them all.
