@@ -102,7 +102,7 @@ def test_icm_ends_where_no_single_flip_pays(energy):
     labels = dope.minimize(energy, blocks=1, method=Admm(), solver=Icm()).labels
     for site in np.ndindex(*energy.shape):
         flipped = labels.copy()
-        flipped[site] ^= True
+        flipped[site] = not flipped[site]
         assert energy(flipped) >= energy(labels) - 1e-9 * (1 + abs(energy(labels)))
 
 
