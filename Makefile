@@ -47,7 +47,10 @@ FUZZ_CXX := clang++
 ATTACKS := $(addprefix tests/test_,attack.py truth.py verify.py outputs.py hostile_words.py checkpoint.py checkpoint_runs.py \
 	budget.py io_bounded.py)
 
-.PHONY: help demo docs test long slow soak attack bench bench-docs bench-exact paper ctest fuzz timing lint format wheel clean
+# What `make soak` runs with a thousand examples each.
+LAWS := $(addprefix tests/test_,laws.py every_solver.py every_method.py every_executor.py admm.py core_flow.py)
+
+.PHONY: help demo docs test slow soak attack bench bench-docs bench-exact paper ctest fuzz timing lint format wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -57,18 +60,19 @@ help: ## what can be made
 demo: $(VENV)/.with-report ## segment the packaged photo and write pictures into demo/
 	$(BIN)/dope demo
 
+# As many processes as cores run tests: threads of BLAS would wait for each other, and take most of the time for it.
+test slow soak attack: export OPENBLAS_NUM_THREADS := 1
+
 test: $(VENV)/.with-test ## run the tests; DOPE_DATA names a folder of further test images, if there is one
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-long: $(VENV)/.with-test ## run the tests that continuous integration has besides: guides, benchmarks and experiments in small
-	$(BIN)/python -m pytest -n auto --dist worksteal -m long
+slow: $(VENV)/.with-test ## run the tests that take seconds each: guides, benchmarks, lost machines, more examples of every law
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal -m 'hypothesis and not soak' tests
 
-slow: $(VENV)/.with-dev ## run the tests that take longer: the guide to MRI, interrupts of the demonstration
-	$(BIN)/python -m pytest -m slow
-
-soak: $(VENV)/.with-test ## run the tests that look for rare failures for minutes
+soak: $(VENV)/.with-dev ## run the tests that take minutes each: rare failures, guides at full size, the scan of docs/mri.md
 	$(BIN)/python -m pytest -m soak
-	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/test_laws.py tests/test_admm.py tests/test_core_flow.py
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest $(LAWS)
 
 attack: $(VENV)/.with-test ## try to get something false, lost or unbounded: hostile files and names, forged proofs, 20,000 problems
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'attack or not (slow or soak)' $(ATTACKS)

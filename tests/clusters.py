@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 READY_SECONDS = 60.0
@@ -111,8 +112,21 @@ def job_cluster(python):
 
 
 def start_quietly(command):
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """A process that finds the tests' modules, and ends with this one, however this one ends."""
+    found = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(found)}
+    quietly = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    group = {} if os.name == "nt" else {"process_group": guard().pid}
+    return subprocess.Popen(command, env=environment, **quietly, **group)
+
+
+@cache
+def guard():
+    """A process that kills all of its group, stopped ones too, when its pipe from here is closed.
+
+    The system closes it where this process is killed, or ends without a last word.
+    """
+    return subprocess.Popen(["sh", "-c", "read -r _; kill -KILL 0"], stdin=subprocess.PIPE, process_group=0)
 
 
 def kill(*processes):

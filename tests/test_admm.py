@@ -202,9 +202,9 @@ def test_sweeps_keep_labels_that_a_bad_solver_would_spoil():
     assert [step.energy for step in result.trace] == pytest.approx([result.trace[0].energy] * 3)
 
 
-@pytest.mark.parametrize("blocks", [4, 100, 400])
+@pytest.mark.parametrize("blocks", [4, 25, 100])
 def test_blocks_of_a_pixel_do_no_worse_than_constant_labels(blocks):
-    unary = np.random.default_rng(0).normal(size=(20, 20))
+    unary = np.random.default_rng(0).normal(size=(10, 10))
     result = dope.minimize(Energy.grid(unary), blocks=blocks, method=Admm())
     assert result.energy <= min(0.0, unary.sum()) + 1e-9
 

@@ -72,6 +72,7 @@ def lines_in(folder):
     return [json.loads(line) for line in (folder / "lines.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_solvers_take_turns_and_agree(run, brain, tmp_path):
     pytest.importorskip("maxflow")
     arguments = ["--quick", "--cases", "A1h", "M5", "--repeat", "2", "--peer-repeat", "1", "--peers", "PyMaxflow"]
@@ -90,6 +91,7 @@ def test_solvers_take_turns_and_agree(run, brain, tmp_path):
     assert "<svg" in (tmp_path / "speed.svg").read_text()
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_said(run, tmp_path):
     arguments = ["--quick", "--cases", "M5", "Be", "--repeat", "1", "--peers", "scipy", "numpymaxflow"]
     done = run("flow.py", *arguments)
@@ -119,6 +121,7 @@ def test_every_peer_finds_the_minimum(module, name, case):
     flow.check_energy(solver, found["energy"], least)
 
 
+@pytest.mark.slow
 def test_a_slow_peer_is_stopped(module, tmp_path):
     flow, instance = module("flow"), module("cases").make("Be", quick=True)
     instance.save(tmp_path / "instance.npz")
@@ -139,6 +142,7 @@ def test_a_solver_that_does_not_fit_is_left_out(module, monkeypatch):
     assert "GB are available" in solvers.refusal(solvers.YARDSTICK, instance)
 
 
+@pytest.mark.slow
 def test_second_solves_find_what_first_ones_find(run, tmp_path):
     pytest.importorskip("maxflow")
     done = run("warm.py", "--quick", "--cases", "C1h", "--repeat", "1")
@@ -228,7 +232,7 @@ EXACT_FIELDS = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_exact_minima_agree_to_the_integer(run, brain, tmp_path):
     pytest.importorskip("maxflow")
     arguments = ["--quick", "--cases", "canyon-wren-7", "brain-3", "A2h", "--repeat", "1", "--blocks", "2", "8"]
@@ -251,7 +255,7 @@ def test_exact_minima_agree_to_the_integer(run, brain, tmp_path):
     assert "| brain-3-quick | 4,096 | 6 | 32 |" in shown and "| 10 photos, 7x7 | 32 | 1 |" in shown
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_exact_widths_and_curves(run, brain, module, tmp_path):
     done = run("exact.py", "--quick", "--curves", "--cases", "brain-3", "--width", "16", DOPE_DATA=brain)
     assert done.returncode == 0, done.stderr
@@ -264,6 +268,7 @@ def test_exact_widths_and_curves(run, brain, module, tmp_path):
     assert "<svg" in (tmp_path / "curves.svg").read_text()
 
 
+@pytest.mark.slow
 def test_exact_says_what_is_missing(run):
     done = run("exact.py", "--quick", "--cases", "brain-9", "pondering-heron-3")
     assert done.returncode == 0, done.stderr
@@ -349,6 +354,7 @@ def test_the_page_of_exact_minima_shows_the_lines_that_are_there(module):
     assert exact_tables.page(text, found, curves) == text, "run: python benchmarks/exact.py --docs"
 
 
+@pytest.mark.slow
 def test_energies_that_repel_are_solved_beside_a_plain_lsa_tr(run, module, tmp_path):
     pytest.importorskip("maxflow")
     draw = np.random.default_rng(0)
@@ -387,7 +393,7 @@ def test_roof_duals_are_the_same_and_energies_add_up(module):
         signed_peers._agreeing({"twice_bound": 3}, {4})
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_curves_of_growth_are_measured_and_drawn(run, module, tmp_path):
     arguments = ["--quick", "--curves", "sites-6", "blocks-hard", "--peers", "scipy", "--repeat", "1", "--most", "600"]
     done = run("growth.py", *arguments)

@@ -129,6 +129,7 @@ def in_files(tmp_path):
     return tmp_path, dope.minimize(Energy.grid(unary, features=image, lam=0.7)).labels
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_by_several_at_once(in_files):
     folder, expected = in_files
     process = run(folder, "new")

@@ -226,8 +226,8 @@ def test_strokes_of_one_kind_are_enough_beside_a_probability():
 
 def test_ctrl_c_is_130_and_keeps_nothing_unless_asked(photo):
     rng = np.random.default_rng(0)
-    write_image("large.png", rng.integers(0, 255, (1500, 1500, 3), dtype=np.uint8))
-    write_image("p.png", rng.integers(0, 255, (1500, 1500), dtype=np.uint8))
+    write_image("large.png", rng.integers(0, 255, (900, 900, 3), dtype=np.uint8))
+    write_image("p.png", rng.integers(0, 255, (900, 900), dtype=np.uint8))
     command = [sys.executable, "-m", "dope.cli", "segment", "large.png", "--probability", "p.png", "-o", "mask.png",
                "--kernel", "7", "--lam", "3", "--blocks", "256"]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=photo) as started:

@@ -96,7 +96,7 @@ def test_workers_that_die_in_every_pass_are_not_missed(cluster, stored):
     [
         "both at once",
         pytest.param("one hangs", marks=pytest.mark.slow),
-        pytest.param("scheduler", marks=pytest.mark.long),
+        pytest.param("scheduler", marks=pytest.mark.slow),
     ],
 )
 def test_faults_in_the_middle_of_a_pass(cluster, stored, how):
@@ -129,7 +129,7 @@ def test_faults_in_the_middle_of_a_pass(cluster, stored, how):
     assert np.array_equal(result.labels, expected)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_cluster_of_jobs_in_a_folder_with_a_space(stored, tmp_path):
     pytest.importorskip("dask_jobqueue")
     energy, expected = stored

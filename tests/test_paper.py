@@ -177,7 +177,7 @@ def test_lines_from_elsewhere_are_refused_in_one_line(tmp_path, line, message):
     assert done.exit_code == 2 and message in " ".join(done.output.split()), done.output
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_without_the_data_tables_and_curves_are_drawn_and_pictures_left_out(tmp_path):
     bench = bench_in(tmp_path)
     run_all(bench)
@@ -199,6 +199,7 @@ def test_serial_runs_need_a_peer_and_drawing_a_folder(tmp_path):
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 def test_one_broken_file_does_not_keep_the_other_experiments_from_running(tmp_path, monkeypatch):
     (tmp_path / "mri").mkdir()
     (tmp_path / "mri" / "brain_200x200x100.npz").write_bytes(b"PK\x03\x04")
@@ -248,6 +249,7 @@ def phantom(monkeypatch):
     monkeypatch.setattr("dope.paper.study.structure_names", lambda: ["white matter"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("phantom")
 def test_the_section_on_3d_has_every_figure_of_the_paper(tmp_path):
     bench = Bench.at(
@@ -279,6 +281,7 @@ def test_the_section_on_3d_has_every_figure_of_the_paper(tmp_path):
     assert {part.name for part in volume_section(bench).parts if isinstance(part, Drawn)} == drawn
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="PyMaxflow has no wheel for Python 3.14")
 def test_the_serial_cut_reaches_the_same_energy_in_a_process_of_its_own(tmp_path, monkeypatch):
     pytest.importorskip("maxflow")
@@ -351,7 +354,7 @@ def test_verdicts_say_where_a_claim_does_not_hold():
     assert span([]) == "-"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_command_writes_lines_tables_figures_and_one_page(tmp_path, monkeypatch):
     command_module = import_module("dope.cli.paper")
     monkeypatch.setattr(command_module, "plane", lambda quick: replace(plane(quick=quick), cuts=((32, 25), (128, 0))))

@@ -38,6 +38,7 @@ def lines(folder):
     return [json.loads(line) for line in (folder / "curvature-quick" / "runs.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_lines_labels_and_a_page_are_there(tmp_path):
     result = paper(tmp_path / "out")
     assert result.exit_code == 0, result.output

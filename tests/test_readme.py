@@ -17,9 +17,10 @@ PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / 
 CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Their commands and code build on each other, in order and in one folder.
-LONG = ("mri",)  # and what brings the scan is large
+SLOW = ("choose", "energies", "formats", "large", "photo")
+SOAK = ("mri",)  # and what brings the scan is large
 NAMES = ("choose", "energies", "formats", "large", "mri", "photo", "python", "signed")
-# After its first command with one pixel of 64: eight million take half a minute. `make slow` takes them all.
+# After its first command with one pixel of 64: eight million take half a minute. `make soak` takes them all.
 REDUCED = ("photo",)
 SHORTER = 8  # are the sides
 GUIDES = [PROJECT / "docs" / f"{name}.md" for name in NAMES]
@@ -65,14 +66,14 @@ def test_the_code_shown_runs(page: Path, code: str, tmp_path: Path, monkeypatch:
 
 def _marks(guide: str) -> list[pytest.MarkDecorator]:
     """What takes seconds runs apart, what takes minutes when it is asked for."""
-    return [pytest.mark.slow] * (guide in LONG) + [pytest.mark.long] * (guide in ("large", "photo"))
+    return [pytest.mark.slow] * (guide in SLOW) + [pytest.mark.soak] * (guide in SOAK)
 
 
 @pytest.mark.parametrize(
     ("page", "whole"),
     [
         *[pytest.param(p, p.stem not in REDUCED, marks=_marks(p.stem), id=p.stem) for p in GUIDES],
-        *[pytest.param(p, True, marks=pytest.mark.slow, id=f"{p.stem}-whole") for p in GUIDES if p.stem in REDUCED],
+        *[pytest.param(p, True, marks=pytest.mark.soak, id=f"{p.stem}-whole") for p in GUIDES if p.stem in REDUCED],
     ],
 )
 def test_guides_can_be_followed(page: Path, whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

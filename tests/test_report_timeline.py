@@ -220,8 +220,9 @@ def test_a_summary_without_numbers(value):
     assert plain(value) == "nan"
 
 
-@pytest.mark.parametrize("workers", [1, 2, 7, 25, 26, 60, 100])
-@pytest.mark.parametrize("tasks", [100, 5000])
+@pytest.mark.parametrize(
+    ("workers", "tasks"), [(1, 100), (1, 5000), (2, 100), (7, 100), (25, 100), (26, 100), (60, 100), (100, 5000)]
+)
 def test_the_picture_stays_small_and_every_name_is_there(workers, tasks):
     sheet = Timesheet.of(trace_of(workers, tasks, 4))
     image = timeline_image(sheet)
