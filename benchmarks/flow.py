@@ -15,7 +15,8 @@ to be the same, or the run fails. A peer that has solved for ten seconds in all 
 longer than the limit is stopped (PyMaxflow, which the ratios need, is not).
 
 A run leaves out what is there already for the same commit; --again measures anew. Results are added to
-benchmarks/results/flow.jsonl, or public.jsonl, one JSON line per solve. `cases.py` says what the cases are; M5 and M7 need DOPE_DATA.
+benchmarks/results/flow.jsonl, or public.jsonl, one JSON line per solve. `cases.py` says what the cases are; M5 and M7
+need DOPE_DATA.
 """
 
 from __future__ import annotations

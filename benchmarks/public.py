@@ -4,8 +4,8 @@
     whole     minimize(Energy.grid(...)) of one block: checks, the choice of a scale, the energy recomputed
     blocks    the same in the blocks that minimize chooses, one after the other
 
-All are given the same arrays, float64 as NumPy makes them, and answer with the same labels: the core solves at the scale
-and in the width that the public call chooses. What they are given is
+All are given the same arrays, float64 as NumPy makes them, and answer with the same labels: the core solves at the
+scale and in the width that the public call chooses. What they are given is
 
     weights     an array of weights per offset, whole numbers
     features    the picture and its beta

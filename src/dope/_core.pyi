@@ -140,6 +140,18 @@ def contrast(
     Of the pairs with both ends inside a mask, if there is one.
     """
 
+def scan(values: Pixels, factor: float = 1.0, most: int = 20) -> tuple[float, float, float, int | None, int]:
+    """(least, greatest, sum of |x|, binary places of factor x, where the first is that is not finite), in one pass.
+
+    Binary places are None for more than `most`, the position counts in row-major order and is -1 if all are finite.
+    """
+
+def fingerprint(values: Pixels) -> bytes:
+    """16 bytes that are the same for the same numbers and shape, whatever type and strides, and others otherwise."""
+
+def whole_units(values: Reals, scale: float) -> NDArray[np.int16] | NDArray[np.int32] | None:
+    """rint(values * scale) in the narrower type that holds them; None where neither does."""
+
 EXACT_PLACES: int
 
 def exact_sum(values: Reals, where: NDArray[np.bool_] | None = None) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Index, Mask, Reals, as_array, as_labels, as_numbers, as_reals, check_finite
+from dope.arrays import Index, Mask, Reals, as_array, as_labels, as_numbers, as_reals, check_finite, measure_span
 from dope.coupling import Coupling, GraphCoupling, GridCoupling
 from dope.errors import InputError
 from dope.pairs import (
@@ -34,7 +34,6 @@ from dope.pairs import (
     half_offsets,
     mean_contrast_beta,
     offset_lengths,
-    strips,
 )
 from dope.partition import Block, Partition
 from dope.quadratic import Terms, dimod_model, dimod_terms, ising_terms, qubo_terms
@@ -271,8 +270,7 @@ class Energy:
         Fraction(1, 1)
         """
         y = as_labels(labels, self.shape)
-        linear = sum((exact_sum(self.unary[box], y[box]) for box in strips(self.shape)), Fraction(self.constant))
-        return linear + self.pairs.exact_roughness(y)
+        return Fraction(self.constant) + exact_sum(self.unary, y) + self.pairs.exact_roughness(y)
 
     def share(self, partition: Partition, k: int) -> Share:
         """The share of block k, ready to be minimized where the block's data is."""
@@ -394,14 +392,17 @@ def _weighted_pairs(shape: tuple[int, ...], offsets: npt.NDArray[np.int64], lam:
         if not np.isfinite(factors).all():
             raise InputError(f"lam x weights are {factors.tolist()}; expected finite numbers.")
         return GridPairs(shape, offsets, factors, np.stack([factors, factors], axis=1))
-    fields, bounds = [], []
+    fields, bounds, spans = [], [], []
     for m, (value, offset) in enumerate(zip(values, offsets.tolist(), strict=True)):
         field = np.broadcast_to(value, shape) if value.ndim == 0 else value
         if field.shape != shape:
             raise InputError(f"weights[{m}] has shape {field.shape}; expected a number or the unary's shape {shape}.")
         inside = field[ends(offset)[0]] if all(abs(o) < n for o, n in zip(offset, shape, strict=True)) else field[:0]
-        check_finite(f"weights[{m}]", inside)
-        low, high = float(inside.min(initial=0.0)), float(inside.max(initial=0.0))
+        span = measure_span(inside, factor=lam)
+        check_finite(f"weights[{m}]", inside, span)
         fields.append(field)
-        bounds.append(sorted((lam * low, lam * high)))
-    return GridPairs(shape, offsets, np.full(len(offsets), lam), np.array(bounds), fields=tuple(fields))
+        bounds.append(sorted((lam * min(0.0, span.low), lam * max(0.0, span.high))))
+        spans.append(span)
+    return GridPairs(
+        shape, offsets, np.full(len(offsets), lam), np.array(bounds), fields=tuple(fields), spans=tuple(spans)
+    )

@@ -34,7 +34,7 @@ from dope.certificate import MOST_BOUND, Certificate, integers
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
-from dope.methods.kept import Kept
+from dope.methods.kept import Kept, Units
 from dope.pairs import GridPairs
 from dope.partition import Partition
 from dope.protocols import Crew, FlowSolver, Leave, Problem, Step
@@ -127,7 +127,7 @@ class _Shared:
     partition: Partition
     fixed: FixedPoint
     flow: _core.BlockFlow
-    priced: Energy | None = None
+    priced: Units | None = None
 
 
 def _checked(problem: Problem) -> FixedPoint:
@@ -201,10 +201,8 @@ class _Block:
 
     def price(self) -> None:
         before = self._shared.priced
-        self._flow.price(self._k, self._unary(self._shared.energy), None if before is None else self._unary(before))
-
-    def _unary(self, energy: Energy) -> npt.NDArray[np.float64]:
-        return np.ascontiguousarray(energy.unary[self._where], dtype=np.float64).ravel()
+        now = np.ascontiguousarray(self._shared.energy.unary[self._where], dtype=np.float64)
+        self._flow.price(self._k, now.ravel(), None if before is None else before.at(self._where).ravel())
 
     def solve(self) -> dict[int, int]:
         """The bounds of the blocks of its group."""
