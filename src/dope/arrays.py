@@ -2,7 +2,7 @@
 
 import hashlib
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,10 +106,10 @@ class Span:
         return max(-self.low, self.high)
 
 
-def core_reads(array: npt.NDArray[Any]) -> bool:
+def core_reads(array: npt.NDArray[Any], types: Sequence[Any] = CORE_TYPES) -> bool:
     """Whether the core reads this array where it lies: of a type it knows, whole elements apart."""
     whole = all(stride % array.dtype.itemsize == 0 for stride in array.strides)
-    return array.dtype in CORE_TYPES and array.flags.aligned and whole
+    return array.dtype in types and array.flags.aligned and whole
 
 
 def measure_span(array: npt.NDArray[Any], *, factor: float = 1.0, most: int = MOST_PLACES) -> Span:
