@@ -6,6 +6,8 @@
     python benchmarks/flow.py --table                          # the results as tables
     python benchmarks/flow.py --figure speed.png               # and as a figure
     python benchmarks/flow.py --docs                           # both into docs/speed.md, with those of warm.py
+    python benchmarks/flow.py --public                         # minimize beside the core that it calls (public.py)
+    python benchmarks/flow.py --public --table
 
 Every solve has a process of its own, which starts from ready-made arrays; dope and its peers take turns. Peak memory is
 that of the process, less what it held before it began to build. Every energy is computed anew from the labels and has
@@ -13,13 +15,15 @@ to be the same, or the run fails. A peer that has solved for ten seconds in all 
 longer than the limit is stopped (PyMaxflow, which the ratios need, is not).
 
 A run leaves out what is there already for the same commit; --again measures anew. Results are added to
-benchmarks/results/flow.jsonl, one JSON line per solve. `cases.py` says what the cases are; M5 and M7 need DOPE_DATA.
+benchmarks/results/flow.jsonl, or public.jsonl, one JSON line per solve. `cases.py` says what the cases are; M5 and M7
+need DOPE_DATA.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -31,15 +35,19 @@ from typing import Any
 
 import cases
 import lines
+import peers
+import public
 import solvers
 import tables
 from lines import Record
-from peers import PEERS, SOLVERS
+from peers import PEERS
 from solvers import OURS, YARDSTICK, Run, Solver
 
 from dope.memory import peak_bytes
 
 RESULTS = lines.RESULTS / "flow.jsonl"
+PUBLIC_RESULTS = lines.RESULTS / "public.jsonl"
+SOLVERS = peers.SOLVERS | public.CALLS
 # A peer that rounds to float32 may miss the minimum by this much of its value.
 CLOSE = 1e-3
 LIMIT_SECONDS = 60.0
@@ -92,7 +100,10 @@ def _arguments() -> argparse.Namespace:
         "--figure", type=Path, metavar="FILE", help="draw the results, as .svg or .png, and run nothing"
     )
     parser.add_argument("--docs", action="store_true", help="put table and figure into docs/speed.md, and run nothing")
+    parser.add_argument("--public", action="store_true", help="minimize(Energy.grid(...)) beside the core, not peers")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    if "--public" in sys.argv[1:]:
+        parser.set_defaults(results=PUBLIC_RESULTS)
     return parsed(parser)
 
 
@@ -125,7 +136,9 @@ def add_common_arguments(parser: argparse.ArgumentParser, results: Path) -> None
 
 def _show(arguments: argparse.Namespace) -> None:
     found = lines.read(arguments.results)
-    if arguments.table:
+    if arguments.table and arguments.public:
+        print(public.table(found))
+    elif arguments.table:
         print("\n\n".join([tables.flow_table(found), tables.everyone_table(found), *tables.left_out(found)]))
     if arguments.figure:
         tables.figure(found, arguments.figure)
@@ -135,14 +148,11 @@ def _show(arguments: argparse.Namespace) -> None:
 
 def _run_case(name: str, arguments: argparse.Namespace) -> bool:
     """Measure one case and add its lines; False if something went wrong."""
-    commit, asked = lines.commit(), [OURS.name, *arguments.peers]
+    commit, asked = lines.commit(), list(public.CALLS) if arguments.public else [OURS.name, *arguments.peers]
     if not arguments.again and _there(name, asked, commit, arguments):
         print(f"{name}: all there for commit {commit}")
         return True
-    command = f"python benchmarks/flow.py --cases {name} --repeat {arguments.repeat}"
-    command += f" --peer-repeat {arguments.peer_repeat}" * (arguments.peer_repeat is not None)
-    command += f" --peers {' '.join(arguments.peers)} --limit {arguments.limit:g}" + " --quick" * arguments.quick
-    shared = {"commit": commit, "date": lines.now(), "command": command, "machine": lines.machine()}
+    shared = {"commit": commit, "date": lines.now(), "command": _command(name, arguments), "machine": lines.machine()}
     shared["load"] = lines.load()  # before it begins
     with tempfile.TemporaryDirectory(prefix="dope-flow-") as folder:
         file = str(Path(folder) / "instance.npz")
@@ -154,20 +164,33 @@ def _run_case(name: str, arguments: argparse.Namespace) -> bool:
             print(f"{name} left out: {made['missing']}", file=sys.stderr)
             return True
         records = list(in_turn(file, made["abouts"], _patience(arguments)))
-    lines.append(arguments.results, [record | shared for record in records])
-    print(tables.flow_summary([record | shared for record in records]), flush=True)
+    records = [record | shared for record in records]
+    if arguments.public:
+        public.check_same(records)
+    lines.append(arguments.results, records)
+    print(public.table(records) if arguments.public else tables.flow_summary(records), flush=True)
     return all(any(r["solver"] == solver for r in records) for solver in asked)
 
 
+def _command(name: str, arguments: argparse.Namespace) -> str:
+    command = f"python benchmarks/flow.py --cases {name} --repeat {arguments.repeat}"
+    if arguments.public:
+        return command + " --public" + " --quick" * arguments.quick
+    command += f" --peer-repeat {arguments.peer_repeat}" * (arguments.peer_repeat is not None)
+    return command + f" --peers {' '.join(arguments.peers)} --limit {arguments.limit:g}" + " --quick" * arguments.quick
+
+
 def _there(name: str, asked: list[str], commit: str, arguments: argparse.Namespace) -> bool:
-    """Whether all of these solvers have solved this case, dope as often as asked for."""
+    """Whether all of these solvers have solved this case, the first as often as asked for."""
     case = name + cases.QUICK * arguments.quick
     found = [r for r in lines.read(arguments.results) if (r["case"], r["commit"]) == (case, commit)]
-    ours = [r for r in found if r["solver"] == OURS.name]
+    ours = [r for r in found if r["solver"] == asked[0]]
     return {r["solver"] for r in found} >= set(asked) and len(ours) >= arguments.repeat
 
 
 def _patience(arguments: argparse.Namespace) -> Patience:
+    if arguments.public:
+        return Patience(arguments.repeat, arguments.repeat, math.inf, unlimited=tuple(public.CALLS), enough=math.inf)
     peer_repeat = arguments.repeat if arguments.peer_repeat is None else arguments.peer_repeat
     return Patience(arguments.repeat, peer_repeat, arguments.limit, unlimited=(OURS.name, YARDSTICK.name))
 
@@ -256,7 +279,7 @@ def _solve(instance: cases.Instance, solver: Solver, limit: float | None) -> Rec
     after = peak_bytes()
     peak = None if before is None or after is None else after - before
     memory = {"peak_bytes": peak, "bytes_per_site": None if peak is None else round(peak / instance.sites, 1)}
-    return outcome(instance, run) | memory
+    return outcome(instance, run) | memory | {"checksum": public.checksum(run.labels)}
 
 
 def _alarm(limit: float | None) -> None:

@@ -20,6 +20,8 @@ namespace dope {
 namespace nb = nanobind;
 
 void bind_sums(nb::module_& m);
+void bind_scan(nb::module_& m);
+void bind_edges(nb::module_& m);
 void bind_weights(nb::module_& m);
 void bind_flow(nb::module_& m);
 void bind_coupling(nb::module_& m);

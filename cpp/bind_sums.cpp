@@ -1,5 +1,6 @@
+#include "at_work.h"
 #include "bind.h"
-#include "exact_sum.h"
+#include "exact_run.h"
 
 namespace dope {
 
@@ -21,31 +22,19 @@ nb::object from_digits(const ExactSum& sum, std::size_t first) {
                                    nb::arg("signed") = true);
 }
 
-template <class Value>
-ExactSum sum_of(nb::handle values, const Point& shape, const nb::object& where) {
-    const Contiguous<Value> numbers(values, shape, "values", "float32 or float64");
-    const auto count = static_cast<std::size_t>(volume(shape));
-    ExactSum sum;
-    if (where.is_none()) {
-        const nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < count; ++i) sum.add(double{numbers.data()[i]});
-        return sum;
-    }
-    const Contiguous<bool> chosen(where, shape, "where", "bool");
-    const nb::gil_scoped_release release;
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(chosen.data());
-    for (std::size_t i = 0; i < count; ++i) {
-        if (bytes[i] != 0) sum.add(double{numbers.data()[i]});
-    }
-    return sum;
-}
-
-nb::object exact_sum(nb::handle values, const nb::object& where) {
+nb::object sum_of(nb::handle values, const nb::object& where) {
     const AnyArray array = array_from(values, "values");
+    const RealView numbers = real_view(array, "values");
     const Point shape = shape_of(array);
-    const bool narrow = array.dtype() == nb::dtype<float>();
-    return integer(narrow ? sum_of<float>(values, shape, where)
-                          : sum_of<double>(values, shape, where));
+    std::optional<MaskView> mask;
+    if (!where.is_none()) {
+        const AnyArray chosen = array_from(where, "where");
+        require_shape(chosen, shape, "where");
+        require_dtype<bool>(chosen, "where", "bool");
+        mask = view_of<std::uint8_t>(chosen);  // nobody promises that a NumPy bool is 0 or 1
+    }
+    return integer(
+        at_work([&](const Poll& poll) { return exact_sum(numbers, shape, mask, poll); }));
 }
 
 }  // namespace
@@ -55,7 +44,7 @@ nb::object whole_number(const ExactSum& sum) { return from_digits(sum, -ExactSum
 
 void bind_sums(nb::module_& m) {
     m.attr("EXACT_PLACES") = -ExactSum::kLeast;
-    m.def("exact_sum", &exact_sum, nb::arg("values"), nb::arg("where") = nb::none(),
+    m.def("exact_sum", &sum_of, nb::arg("values"), nb::arg("where") = nb::none(),
           "The sum of an array, where a mask says so if there is one: an int in units of "
           "2^-EXACT_PLACES.");
 }

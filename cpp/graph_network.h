@@ -63,7 +63,9 @@ class GraphNetwork {
             for (const Site end : {i, j}) {
                 auto& sum = sums[static_cast<std::size_t>(end)];
                 sum += static_cast<std::int64_t>(capacity);
-                require_sum<Capacity>(sum, "of site " + std::to_string(end));
+                if (sum > Width<Capacity>::kMostSum) {
+                    require_sum<Capacity>(sum, "of site " + std::to_string(end));
+                }
                 greatest_sum_ = std::max(greatest_sum_, static_cast<Excess>(sum));
             }
         }

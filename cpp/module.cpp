@@ -3,6 +3,8 @@
 NB_MODULE(_core, m) {
     m.doc() = "The native core of dope.";
     dope::bind_sums(m);
+    dope::bind_scan(m);
+    dope::bind_edges(m);
     dope::bind_weights(m);
     dope::bind_flow(m);
     dope::bind_coupling(m);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "exact_run.h"
 #include "wide_vectors.h"
 
 namespace dope {
@@ -142,7 +143,12 @@ class NumbersApart {
 };
 
 void add_all(std::span<const double> values, ExactSum& sum) {
-    for (const double value : values) sum.add(value);
+    double run[kMostInRun];  // which is used up
+    for (std::size_t low = 0; low < values.size(); low += kMostInRun) {
+        const auto part = values.subspan(low, std::min(kMostInRun, values.size() - low));
+        std::copy(part.begin(), part.end(), run);
+        add_run({run, part.size()}, sum);
+    }
 }
 void add_all(std::span<const double> values, Lanes& sum) { sum.add(values); }
 

@@ -136,10 +136,51 @@ def contrast(
     Of the pairs with both ends inside a mask, if there is one.
     """
 
+def scan(values: Pixels, factor: float = 1.0, most: int = 20) -> tuple[float, float, float, int | None, int]:
+    """(least, greatest, sum of |x|, binary places of factor x, where the first is that is not finite), in one pass.
+
+    Binary places are None for more than `most`, the position counts in row-major order and is -1 if all are finite.
+    """
+
+def fingerprint(values: Pixels) -> bytes:
+    """16 bytes that are the same for the same numbers and shape, whatever type and strides, and others otherwise."""
+
+def whole_units(values: Reals, scale: float) -> NDArray[np.int16] | NDArray[np.int32] | None:
+    """rint(values * scale) in the narrower type that holds them; None where neither does."""
+
+def sort_edges(
+    sites: int,
+    first: NDArray[np.int32] | NDArray[np.int64],
+    second: NDArray[np.int32] | NDArray[np.int64],
+    weights: NDArray[np.float64],
+) -> tuple[int, int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None]:
+    """(first edge that leaves the sites, first one with equal ends, pairs), -1 and None for what is not there.
+
+    Pairs are (first, second, weights): each once, the lower site first, sorted; parallel ones added up.
+    """
+
+def graph_strength(
+    sites: int, first: NDArray[np.int64], second: NDArray[np.int64], weights: NDArray[np.float64]
+) -> tuple[float, int]:
+    """(greatest sum of |weight|, greatest number) of the pairs of one site."""
+
+def grid_fields(
+    shape: Sequence[int], first: NDArray[np.int64], second: NDArray[np.int64], weights: NDArray[np.float64], most: int
+) -> tuple[list[list[int]], list[NDArray[np.float64]]]:
+    """(offsets of all pairs, sorted, weights at every first site for each) on a grid, in row-major order.
+
+    No weights where there are more than `most` offsets.
+    """
+
 EXACT_PLACES: int
 
 def exact_sum(values: Reals, where: NDArray[np.bool_] | None = None) -> int:
     """The sum of an array, where a mask says so if there is one, in units of 2^-EXACT_PLACES."""
+
+def exact_cut(
+    first: NDArray[np.int64], second: NDArray[np.int64], weights: NDArray[np.float64], labels: NDArray[np.bool_]
+) -> int:
+    """The sum of the weights of the pairs whose labels differ, in units of 2^-EXACT_PLACES."""
 
 def exact_roughness(weights: GridWeights, labels: NDArray[np.bool_], low: Sequence[int], high: Sequence[int]) -> int:
     """The sum of the weights of the pairs with p in the box whose labels differ, in units of 2^-EXACT_PLACES."""

@@ -1,14 +1,15 @@
 """Array types, and the door at which dtype and shape are settled; past it they are trusted."""
 
 import hashlib
-import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dope import _core
 from dope.errors import InputError
 
 REAL_TYPES = (np.float32, np.float64)
@@ -29,9 +30,10 @@ Box = tuple[slice, ...]
 Index = Box | Sites
 """A place in an array: slices on a grid, an index array on a graph. NumPy reads both alike."""
 
-
-# Elements looked at in one go, where looking takes memory.
-_PIECE = 1 << 17
+CORE_TYPES = (np.uint8, np.uint16, np.int16, np.float32, np.float64)
+"""What the core reads in place."""
+# More binary places than this, and costs are taken to be no binary fractions.
+MOST_PLACES = 20
 
 
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
@@ -81,21 +83,56 @@ def as_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     return array
 
 
-def check_finite(name: str, array: Reals) -> None:
-    """Refuse NaN and infinity, naming the first one and where it is."""
-    # The sum is finite unless something in it is not (or it overflows, which the slow path then clears).
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum()):
-            return
-    rows = max(1, _PIECE // max(1, math.prod(array.shape[1:])))  # of the few that need a closer look, a few at a time
-    for low in range(0, len(array), rows):
-        bad = ~np.isfinite(array[low : low + rows])
-        if bad.any():
-            row, *rest = np.unravel_index(int(np.argmax(bad)), bad.shape)
-            at = (low + int(row), *(int(i) for i in rest))
-            raise InputError(
-                f"{name} holds {array[at]} at {at}; expected finite numbers. Clip or replace such values first."
-            )
+@dataclass(frozen=True)
+class Span:
+    """What there is to know about the numbers of an array before they become costs.
+
+    Attributes
+    ----------
+    low, high : the least and the greatest; 0 where there are none.
+    total : the sum of |x|, infinite beyond float64.
+    places : the smallest k for which every x times 2^k is an integer; None where that was too many, or not asked for.
+    beyond : where the first one is that is not finite, in row-major order; -1 if all are. The others mean nothing then.
+    """
+
+    low: float
+    high: float
+    total: float
+    places: int | None
+    beyond: int
+
+    @property
+    def largest(self) -> float:
+        """The greatest |x|."""
+        return max(-self.low, self.high)
+
+
+def core_reads(array: npt.NDArray[Any], types: Sequence[Any] = CORE_TYPES) -> bool:
+    """Whether the core reads this array where it lies: of a type it knows, whole elements apart."""
+    whole = all(stride % array.dtype.itemsize == 0 for stride in array.strides)
+    return array.dtype in types and array.flags.aligned and whole
+
+
+def measure_span(array: npt.NDArray[Any], *, factor: float = 1.0, most: int = MOST_PLACES) -> Span:
+    """Look through an array, once. `places` are those of factor x, up to `most`; -1 asks for none.
+
+    >>> span = measure_span(np.array([3.0, -0.25]))
+    >>> span.largest, span.places, measure_span(np.array([3.0, -0.25]), factor=4.0).places
+    (3.0, 2, 0)
+    """
+    found = np.asarray(array)
+    numbers = found if core_reads(found) else np.ascontiguousarray(found, dtype=np.float64)
+    return Span(*_core.scan(numbers, factor, most))
+
+
+def check_finite(name: str, array: npt.NDArray[Any], span: Span | None = None) -> None:
+    """Refuse NaN and infinity, naming the first one and where it is; `span` is the array's, if it is known."""
+    beyond = (measure_span(array, most=-1) if span is None else span).beyond
+    if beyond >= 0:
+        at = tuple(int(i) for i in np.unravel_index(beyond, array.shape))
+        raise InputError(
+            f"{name} holds {array[at]} at {at}; expected finite numbers. Clip or replace such values first."
+        )
 
 
 def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...], *, name: str = "labels") -> BinaryLabels:
@@ -154,23 +191,23 @@ def as_sites(name: str, values: npt.ArrayLike, number: int) -> Sites:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def binary_places(arrays: Iterable[Reals], most: int = 20) -> int | None:
+def binary_places(arrays: Iterable[Reals], most: int = MOST_PLACES) -> int | None:
     """The smallest k for which every number times 2^k is an integer; None if that takes more than `most`.
 
     >>> binary_places([np.array([3.0, -0.25])]), binary_places([np.array([0.1])])
     (2, None)
     """
-    places = 0
-    for array in arrays:
-        flat = array.reshape(-1)
-        for low in range(0, flat.size, 1 << 16):
-            part = np.ldexp(flat[low : low + (1 << 16)].astype(np.float64), places)
-            while not np.array_equal(np.rint(part), part):
-                places += 1
-                if places > most:
-                    return None
-                part = part * 2
-    return places
+    return most_places(measure_span(array, most=most).places for array in arrays)
+
+
+def most_places(places: Iterable[int | None]) -> int | None:
+    """The binary places that all need who need these; None if one of them is."""
+    most = 0
+    for one in places:
+        if one is None:
+            return None
+        most = max(most, one)
+    return most
 
 
 def digest(arrays: Iterable[npt.NDArray[Any] | None]) -> str:

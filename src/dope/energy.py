@@ -25,7 +25,18 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Index, Mask, Reals, as_array, as_labels, as_numbers, as_reals, check_finite
+from dope.arrays import (
+    Box,
+    Index,
+    Mask,
+    Reals,
+    as_array,
+    as_labels,
+    as_numbers,
+    as_reals,
+    check_finite,
+    measure_span,
+)
 from dope.coupling import Coupling, GraphCoupling, GridCoupling
 from dope.errors import InputError
 from dope.pairs import (
@@ -352,8 +363,7 @@ class Energy:
         y = as_labels(labels, self.shape)
         if not self.in_memory:
             return Fraction(self.constant) + sum((self._exactly_at(box, y) for box in self._strips()), Fraction(0))
-        linear = sum((exact_sum(self.unary[box], y[box]) for box in strips(self.shape)), Fraction(self.constant))
-        return linear + self.pairs.exact_roughness(y)
+        return Fraction(self.constant) + exact_sum(self.unary, y) + self.pairs.exact_roughness(y)
 
     def _strips(self) -> list[Box]:
         assert isinstance(self.pairs, GridPairs)
@@ -644,14 +654,17 @@ def _weighted_pairs(shape: tuple[int, ...], offsets: npt.NDArray[np.int64], lam:
         if not np.isfinite(factors).all():
             raise InputError(f"lam x weights are {factors.tolist()}; expected finite numbers.")
         return GridPairs(shape, offsets, factors, np.stack([factors, factors], axis=1))
-    fields, bounds = [], []
+    fields, bounds, spans = [], [], []
     for m, (value, offset) in enumerate(zip(values, offsets.tolist(), strict=True)):
         field = np.broadcast_to(value, shape) if value.ndim == 0 else value
         if field.shape != shape:
             raise InputError(f"weights[{m}] has shape {field.shape}; expected a number or the unary's shape {shape}.")
         inside = field[ends(offset)[0]] if all(abs(o) < n for o, n in zip(offset, shape, strict=True)) else field[:0]
-        check_finite(f"weights[{m}]", inside)
-        low, high = float(inside.min(initial=0.0)), float(inside.max(initial=0.0))
+        span = measure_span(inside, factor=lam)
+        check_finite(f"weights[{m}]", inside, span)
         fields.append(field)
-        bounds.append(sorted((lam * low, lam * high)))
-    return GridPairs(shape, offsets, np.full(len(offsets), lam), np.array(bounds), fields=tuple(fields))
+        bounds.append(sorted((lam * min(0.0, span.low), lam * max(0.0, span.high))))
+        spans.append(span)
+    return GridPairs(
+        shape, offsets, np.full(len(offsets), lam), np.array(bounds), fields=tuple(fields), spans=tuple(spans)
+    )

@@ -14,9 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from dope.arrays import binary_places
+from dope.arrays import MOST_PLACES, measure_span
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import Pairs
@@ -84,16 +82,13 @@ class Costs:
     @classmethod
     def of(cls, energy: Energy, *, whole: bool = True) -> Costs:
         of_pairs = energy.pairs.binary_places() if whole else None
-        of_unary = None if of_pairs is None else binary_places([energy.unary])
-        size = abs(energy.unary)
-        with np.errstate(over="ignore"):  # beyond float64 it is infinite, and still larger than any error
-            total = float(size.sum(dtype=float))
+        span = measure_span(energy.unary, most=-1 if of_pairs is None else MOST_PLACES)
         return cls(
             pairs=energy.pairs,
             sites=energy.unary.size,
-            places=None if of_pairs is None or of_unary is None else max(of_pairs, of_unary),
-            largest=float(size.max()),
-            total=total,
+            places=None if of_pairs is None or span.places is None else max(of_pairs, span.places),
+            largest=span.largest,
+            total=span.total,
         )
 
 

@@ -113,9 +113,10 @@ class Partition:
         blocks = []
         for core in cores:
             more = overlap if isinstance(overlap, int) else round(overlap * len(core))
-            where = np.sort(np.concatenate([core, _around(pairs, core, more)]))
+            grown = _around(pairs, core, more)
+            where = np.sort(np.concatenate([core, grown])) if len(grown) else core
             counts[where] += 1
-            blocks.append(Block(where, np.searchsorted(where, core)))
+            blocks.append(Block(where, np.searchsorted(where, core) if len(grown) else np.arange(len(core))))
         return cls((pairs.sites,), tuple(blocks), counts)
 
     @property

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from dope import _core
-from dope.arrays import Mask, Reals
+from dope.arrays import Mask, Reals, core_reads
 from dope.errors import InputError
 
 _UNIT = 1 << _core.EXACT_PLACES
@@ -20,9 +20,9 @@ def exact_sum(values: Reals, where: Mask | None = None) -> Fraction:
     >>> exact_sum(np.array([1e30, 0.5, -1e30]))
     Fraction(1, 2)
     """
-    mask = None if where is None else np.ascontiguousarray(where)
+    numbers = values if core_reads(values) else np.ascontiguousarray(values)
     try:
-        return in_units(_core.exact_sum(np.ascontiguousarray(values), mask))
+        return in_units(_core.exact_sum(numbers, where))
     except OverflowError as error:
         raise InputError(f"{error}; scale the costs down first.") from error
 

@@ -26,7 +26,6 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dope.arrays import BinaryLabels, Index, Mask
 from dope.certificate import MOST_BOUND, Certificate, integers
@@ -34,7 +33,7 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
 from dope.flows import BlockFlow, SeamFlows
-from dope.methods.flow_cache import FlowCache
+from dope.methods.flow_cache import FlowCache, Units
 from dope.methods.live_blocks import LiveBlocks
 from dope.partition import Partition
 from dope.protocols import Crew, FlowSolver, Leave, Problem, require_flow_solver
@@ -128,10 +127,10 @@ class _Shared:
     fixed: FixedPoint
     flow: BlockFlow
     live: LiveBlocks
-    priced: Energy | None = None
+    priced: Units | None = None
 
     @classmethod
-    def of(cls, problem: Problem, fixed: FixedPoint, flow: BlockFlow, priced: Energy | None = None) -> _Shared:
+    def of(cls, problem: Problem, fixed: FixedPoint, flow: BlockFlow, priced: Units | None = None) -> _Shared:
         live = LiveBlocks(problem.energy, problem.partition, flow)
         return cls(problem.energy, problem.partition, fixed, flow, live, priced)
 
@@ -190,10 +189,8 @@ class _Block:
 
     def price(self) -> None:
         before = self._shared.priced
-        self._flow.price(self._k, self._unary(self._shared.energy), None if before is None else self._unary(before))
-
-    def _unary(self, energy: Energy) -> npt.NDArray[np.float64]:
-        return np.ascontiguousarray(energy.unary[self._where], dtype=np.float64).ravel()
+        now = np.ascontiguousarray(self._shared.energy.unary[self._where], dtype=np.float64)
+        self._flow.price(self._k, now.ravel(), None if before is None else before.at(self._where).ravel())
 
     def solve(self) -> dict[int, int]:
         """The bounds of the blocks of its group."""

@@ -9,12 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Mask, Sites
+from dope.arrays import CORE_TYPES, Mask, Sites, core_reads
 from dope.errors import InputError
 from dope.pairs.boxes import strips
-
-# What the core reads in place.
-CORE_TYPES = (np.uint8, np.uint16, np.int16, np.float32, np.float64)
 
 
 def native_features(features: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -29,12 +26,6 @@ def native_features(features: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if features.dtype in CORE_TYPES:
         return np.ascontiguousarray(features)
     return np.ascontiguousarray(features, dtype=np.float32 if itemsize <= 2 else np.float64)
-
-
-def core_reads(array: npt.NDArray[Any]) -> bool:
-    """Whether the core reads this array where it lies: of a type it knows, whole elements apart."""
-    whole = all(stride % array.dtype.itemsize == 0 for stride in array.strides)
-    return array.dtype in CORE_TYPES and array.flags.aligned and whole
 
 
 def mean_contrast_beta(features: npt.NDArray[Any], offsets: Sites, inside: Mask | None = None) -> float:

@@ -11,14 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import BinaryLabels, Mask, Sites, as_array, as_reals, binary_places, check_finite
+from dope import _core
+from dope.arrays import BinaryLabels, Mask, Sites, Span, as_array, as_reals, check_finite, core_reads, measure_span
 from dope.errors import InputError
+from dope.pairs.boxes import ends
 from dope.pairs.grid import GridPairs
 from dope.pairs.kernels import MOST_AXES
-from dope.sums import exact_sum
+from dope.sums import exact_sum, in_units
 
 # A graph with more kinds of neighbors than this is no grid: every kind costs a number per site.
 MOST_OFFSETS = 512
+
+# How the core reads the ends of edges in place.
+SITE_TYPES = (np.int32, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,26 +43,32 @@ class GraphPairs:
     def number(self) -> int:
         return len(self.weights)
 
-    @cached_property
+    @property
     def strength(self) -> float:
-        ends_of_pairs = np.concatenate([self.first, self.second])
-        sums = np.bincount(ends_of_pairs, np.tile(np.abs(self.weights), 2), minlength=self.sites)
-        return float(sums.max(initial=0.0))
+        return self._strength[0]
 
     @property
     def largest(self) -> float:
-        return float(np.abs(self.weights).max(initial=0.0))
+        return self._span.largest
+
+    @property
+    def degree(self) -> int:
+        return self._strength[1]
 
     @cached_property
-    def degree(self) -> int:
-        return int(np.bincount(np.concatenate([self.first, self.second]), minlength=1).max())
+    def _strength(self) -> tuple[float, int]:
+        return _core.graph_strength(self.sites, self.first, self.second, self.weights)
 
     @property
     def lowest(self) -> float:
-        return float(self.weights.min(initial=0.0))
+        return min(0.0, self._span.low)
 
     def binary_places(self) -> int | None:
-        return binary_places([self.weights])
+        return self._span.places
+
+    @cached_property
+    def _span(self) -> Span:
+        return measure_span(self.weights)
 
     def crop(self, where: Sites) -> GraphPairs:
         """The pairs with both ends among the sites `where`, renumbered in that order."""
@@ -94,7 +105,12 @@ class GraphPairs:
 
     def exact_roughness(self, labels: BinaryLabels, within: Sites | None = None) -> Fraction:
         """The same of labels, from which nothing is lost."""
-        return exact_sum(self.weights[self._from(within) & (labels[self.first] != labels[self.second])])
+        if within is not None:
+            return exact_sum(self.weights[self._from(within) & (labels[self.first] != labels[self.second])])
+        try:
+            return in_units(_core.exact_cut(self.first, self.second, self.weights, labels))
+        except OverflowError as error:
+            raise InputError(f"{error}; scale the costs down first.") from error
 
     def total(self, within: Sites | None = None) -> Fraction:
         return exact_sum(self.weights[self._from(within)])
@@ -115,20 +131,16 @@ class GraphPairs:
             raise InputError(f"shape is {shape}, {math.prod(shape)} sites; expected one of {self.sites}, the graph's.")
         if len(shape) > MOST_AXES:
             raise InputError(f"shape has {len(shape)} axes; expected at most {MOST_AXES}. Leave out those of one site.")
-        tails = np.stack(np.unravel_index(self.first, shape), axis=1)
-        steps = np.stack(np.unravel_index(self.second, shape), axis=1) - tails
-        offsets, which = np.unique(steps.astype(np.int64), axis=0, return_inverse=True)
+        offsets, fields = _core.grid_fields(shape, self.first, self.second, self.weights, MOST_OFFSETS)
         if len(offsets) > MOST_OFFSETS:
             raise InputError(
                 f"the graph's pairs have {len(offsets)} different offsets on a grid of shape {shape}; expected at most "
                 f"{MOST_OFFSETS}. Are the sites in row-major order of another shape? If not, leave it a graph."
             )
-        fields = [np.zeros(shape) for _ in offsets]
-        for m, field in enumerate(fields):
-            mine = which.ravel() == m
-            field.flat[self.first[mine]] = self.weights[mine]
-        bounds = np.array([[min(0.0, f.min()), max(0.0, f.max())] for f in fields]).reshape(-1, 2)
-        return GridPairs(shape, offsets.reshape(-1, len(shape)), np.ones(len(offsets)), bounds, fields=tuple(fields))
+        steps = np.array(offsets, dtype=np.int64).reshape(-1, len(shape))
+        spans = [measure_span(field[ends(step)[0]]) for field, step in zip(fields, offsets, strict=True)]
+        bounds = np.array([[min(0.0, span.low), max(0.0, span.high)] for span in spans]).reshape(-1, 2)
+        return GridPairs(shape, steps, np.ones(len(steps)), bounds, fields=tuple(fields), spans=tuple(spans))
 
     @cached_property
     def rows(self) -> tuple[Sites, Sites]:
@@ -143,10 +155,9 @@ class GraphPairs:
 
 def sorted_graph(sites: int, first: Sites, second: Sites, weights: npt.NDArray[np.float64]) -> GraphPairs:
     """The normal form of an edge list: ends in order, pairs sorted, parallel pairs added up."""
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    key, place = np.unique(low * sites + high, return_inverse=True)
-    merged = np.bincount(place.ravel(), weights, minlength=len(key))
-    return GraphPairs(sites, key // max(sites, 1), key % max(sites, 1), merged.astype(np.float64))
+    *_, pairs = _core.sort_edges(sites, first, second, weights)
+    assert pairs is not None  # all ends are sites, and those of an edge differ
+    return GraphPairs(sites, *pairs)
 
 
 def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> GraphPairs:
@@ -158,7 +169,7 @@ def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> Gra
         raise InputError(
             f"edges have shape {found.shape} and dtype {found.dtype}; expected integers of shape (number, 2)."
         )
-    values = as_reals("weights", weights).astype(np.float64)
+    values = as_reals("weights", weights).astype(np.float64, copy=False)
     if values.ndim == 0:
         values = np.full(len(found), float(values))
     if values.shape != (len(found),):
@@ -172,12 +183,11 @@ def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> Gra
         )
         raise InputError(f"weights have shape {values.shape}; expected one per edge, ({len(found)},).{directed}")
     check_finite("weights", values)
-    if len(found) and (found.min() < 0 or found.max() >= sites):
-        bad = int(np.argmax(((found < 0) | (found >= sites)).any(axis=1)))
-        raise InputError(f"edge {bad} is {found[bad].tolist()}; expected sites from 0 to {sites - 1}.")
-    pairs = found.astype(np.int64)
-    loops = pairs[:, 0] == pairs[:, 1]
-    if loops.any():
-        bad = int(np.argmax(loops))
-        raise InputError(f"edge {bad} joins site {pairs[bad, 0]} with itself; leave such edges out.")
-    return sorted_graph(sites, pairs[:, 0], pairs[:, 1], values)
+    listed = found if core_reads(found, SITE_TYPES) else found.astype(np.int64)
+    numbers = values if core_reads(values) else values.copy()
+    outside, loop, pairs = _core.sort_edges(sites, listed[:, 0], listed[:, 1], numbers)
+    if outside >= 0:
+        raise InputError(f"edge {outside} is {found[outside].tolist()}; expected sites from 0 to {sites - 1}.")
+    if pairs is None:
+        raise InputError(f"edge {loop} joins site {found[loop, 0]} with itself; leave such edges out.")
+    return GraphPairs(sites, *pairs)

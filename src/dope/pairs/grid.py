@@ -20,10 +20,21 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import BinaryLabels, Box, Mask, Reals, Sites, binary_places
+from dope.arrays import (
+    BinaryLabels,
+    Box,
+    Mask,
+    Reals,
+    Sites,
+    Span,
+    binary_places,
+    core_reads,
+    measure_span,
+    most_places,
+)
 from dope.errors import InputError
 from dope.pairs.boxes import ends, strips
-from dope.pairs.contrast import core_reads, native_features
+from dope.pairs.contrast import native_features
 from dope.sums import exact_sum, in_units
 
 
@@ -34,7 +45,8 @@ class GridPairs:
     `bounds` holds, per offset, a lower and an upper bound of the weights; a crop inherits them, so that all blocks
     of one energy see the same bounds and choose the same fixed-point scale. Features, fields and mask are arrays, or
     lie elsewhere (`stored`): then a `crop` reads its part, and nothing else is asked of them. `beta` is None while it
-    is to follow from features that nobody has looked at yet.
+    is to follow from features that nobody has looked at yet. `spans`, where somebody has looked through the fields
+    already, are those of the fields where there are pairs, their binary places those of factor x field.
     """
 
     shape: tuple[int, ...]
@@ -46,6 +58,7 @@ class GridPairs:
     fields: tuple[Reals, ...] | None = None
     counts: tuple[npt.NDArray[np.float64], ...] | None = None
     inside: Mask | None = None
+    spans: tuple[Span, ...] | None = None
 
     @property
     def sites(self) -> int:
@@ -97,8 +110,11 @@ class GridPairs:
             return None
         if self.fields is None:
             return binary_places([self.factors])
+        if self.spans is not None:
+            return most_places(span.places for span in self.spans)
         inside = (field[ends(o)[0]] for field, o in zip(self.fields, self.offsets.tolist(), strict=True))
-        return binary_places(f * values for f, values in zip(self.factors, inside, strict=True))
+        spans = (measure_span(values, factor=f) for f, values in zip(self.factors.tolist(), inside, strict=True))
+        return most_places(span.places for span in spans)
 
     def crop(self, where: Box) -> GridPairs:
         """The pairs with both ends in the box `where`."""
@@ -109,7 +125,7 @@ class GridPairs:
         unread = self.features is None or (self.beta == 0.0 and not isinstance(self.features, np.ndarray))
         features = None if unread or self.features is None else self.features[where]
         inside = None if self.inside is None else self.inside[where]
-        return replace(self, shape=shape, counts=counts, fields=fields, features=features, inside=inside)
+        return replace(self, shape=shape, counts=counts, fields=fields, features=features, inside=inside, spans=None)
 
     def around(self, where: Box) -> Box:
         """The box and every neighbour of it, as a box."""
@@ -144,7 +160,7 @@ class GridPairs:
                 if keep
             )
         bounds = np.sort(np.maximum(sign * self.bounds[kept], 0.0), axis=1)
-        return replace(self, offsets=self.offsets[kept], factors=factors, bounds=bounds, fields=fields)
+        return replace(self, offsets=self.offsets[kept], factors=factors, bounds=bounds, fields=fields, spans=None)
 
     def weights_at(self, m: int, tails: tuple[Sites, ...]) -> npt.NDArray[np.float64]:
         """The weights of the pairs (p, p + offset m) for the sites p whose coordinates are `tails`."""
