@@ -65,9 +65,7 @@ def test_events_tell_all_of_it_once(method, executor):
 def test_where_a_block_lies_is_told():
     run = dope.start(ENERGY, method=Exact(), blocks=(2, 3))
     places = {e.block: e.where for e in run if isinstance(e, BlockDone)}
-    assert {k: tuple(w) for k, w in places.items()} == {
-        k: b.where for k, b in enumerate(run.result().partition.blocks)
-    }
+    assert {k: tuple(w) for k, w in places.items()} == {k: b.where for k, b in enumerate(run.result().partition.blocks)}
     assert {s.state for s in run.block_states()} <= {"idle", "done"} and len(run.block_states()) == 6
 
 
@@ -85,7 +83,9 @@ def test_labels_can_be_seen_at_any_time(method):
     result = run.result()
     assert seen and np.array_equal(run.labels(), result.labels)
     assert np.array_equal(run.labels(box), result.labels[box])
-    assert np.array_equal(result.labels, dope.minimize(energy, method=method, blocks=9).labels)  # looking changes nothing
+    assert np.array_equal(
+        result.labels, dope.minimize(energy, method=method, blocks=9).labels
+    )  # looking changes nothing
 
 
 @pytest.mark.parametrize(

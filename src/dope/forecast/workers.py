@@ -42,9 +42,7 @@ def outline_energy(shape: Sequence[int], *, kernel: Kernel = 3, pixel_bytes: int
     return Energy.grid(Absent(sides, unary_bytes), features=pixels, kernel=kernel)
 
 
-def plan_for_workers(
-    energy: Energy, *, workers: int, memory: int, blocks: int | Sequence[int] | None = None
-) -> Plan:
+def plan_for_workers(energy: Energy, *, workers: int, memory: int, blocks: int | Sequence[int] | None = None) -> Plan:
     """With the blocks that fit where each worker has so much memory, or with those given, which have to fit."""
     _check_size("workers", workers, 1)
     room = memory - BOX_PROCESS_BYTES

@@ -187,8 +187,6 @@ def _submodular(energy: Energy) -> Energy:
     return energy
 
 
-
-
 @dataclass(frozen=True, eq=False)
 class _Costs:
     """An energy, and how its costs are counted: as they are while they are whole, finely while they are not."""
