@@ -21,7 +21,7 @@ from lines import Record
 from simulate_costs import costs_from, newest
 from simulation import Cluster, simulated
 
-from dope.planning import Costs, LazyPlan, Recorder
+from dope.forecast import Costs, outline_energy, plan_for_workers
 
 # Others may take so much of the machine during a run that is compared.
 QUIET = 0.08
@@ -77,7 +77,6 @@ def run(settings: Record) -> Record:
     kind, _, number = settings["executor"].rstrip(")").partition("(")
     executor: Any = dope.Threads(int(number)) if kind == "Threads" else dope.Dask(number)
     image, soft = (np.load(settings["files"][name], mmap_mode="r") for name in ("t1", "wm"))
-    recorder = Recorder(executor)
     with tempfile.TemporaryDirectory() as folder:
         out = np.lib.format.open_memmap(Path(folder) / "labels.npy", mode="w+", dtype=np.bool_, shape=image.shape)
         tiny = tuple(slice(0, 24) for _ in image.shape)
@@ -87,29 +86,33 @@ def run(settings: Record) -> Record:
         here = [psutil.Process(), *psutil.Process().children(recursive=True)]
         all_before, ours_before = _busy_seconds(), _own_seconds(here)
         begun = time.perf_counter()
-        result = dope.segment(image, probability=soft, executor=recorder, out=out, **{**known, "blocks": blocks})
+        result = dope.segment(
+            image, probability=soft, executor=executor, out=out, method=dope.Bracketing(), **{**known, "blocks": blocks}
+        )
         ended = time.perf_counter()
         ours = _own_seconds(here) - ours_before
         others = _busy_seconds() - all_before - ours
-        energy = result.problem
-        assert isinstance(energy, dope.LazyEnergy)
-        costs = Costs.of(recorder.asked, energy, result.partition, out)
+        assert result.problem is not None
+        costs = Costs.of(result, result.problem)
     if kind == "Dask":
         executor.close()
-    rounds, last = [], begun
-    for asked in recorder.asked:
+    rounds, last = [], None
+    asked = [[task for task in step.tasks.done if task.kind == kind] for step in result.trace
+             for kind in dict.fromkeys(task.kind for task in step.tasks.done)]  # fmt: skip
+    for tasks in asked:
+        first, end = min(task.begun for task in tasks), max(task.ended for task in tasks)
         rounds.append(
             {
-                "kind": asked.kind,
-                "tasks": len(asked.tasks),
-                "before": asked.begun - last,
-                "seconds": asked.ended - asked.begun,
-                "work": sum(task.seconds for task in asked.tasks),
+                "kind": tasks[0].kind,
+                "tasks": len(tasks),
+                "before": 0.0 if last is None else first - last,
+                "seconds": end - first,
+                "work": sum(task.seconds for task in tasks),
             }
         )
-        last = asked.ended
+        last = end
     # What others took of the machine meanwhile is told, too: 0.05 is a twentieth of all cores.
-    told = [getattr(step.tasks, "statistics", None) for step in result.trace]
+    told = [step.tasks.statistics for step in result.trace]
     return {
         "executor": settings["executor"],
         "workers": executor.workers,
@@ -117,8 +120,8 @@ def run(settings: Record) -> Record:
         "seconds": ended - begun,
         "cpu_seconds": ours,
         "others": max(0.0, others / (ended - begun) / (os.cpu_count() or 1)),
-        "sent": sum(task.sent for asked in recorder.asked for task in asked.tasks),
-        "received": sum(task.received for asked in recorder.asked for task in asked.tasks),
+        "sent": sum(step.tasks.bytes_sent for step in result.trace),
+        "received": sum(step.tasks.bytes_received for step in result.trace),
         "dask_sent": sum(one.bytes_sent for one in told if one is not None) or None,
         "rounds": rounds,
         "costs": asdict(costs),
@@ -129,7 +132,9 @@ def local_costs(found: list[Record], kind: str, side: int) -> list[Costs]:
     """Of runs of one worker alone, with what tasks take beside their work; codes alone are counted as bytes."""
     costs = []
     for one in quiet_runs(found, "Dask(local:1)" if kind == "Dask" else "Threads(1)", side):
-        rounds = [r for r in one["rounds"] if r["kind"] in ("Look", "Finish")]  # in which nothing is stored
+        rounds = [
+            r for r in one["rounds"] if r["kind"].lower() in ("look", "measure", "finish")
+        ]  # in which nothing is stored
         task = max(0.0, sum(r["seconds"] - r["work"] for r in rounds) / sum(r["tasks"] for r in rounds))
         if kind == "Dask":
             task = newest(found, "overhead")["task_seconds"]
@@ -150,7 +155,7 @@ def contention(found: list[Record], kind: str, side: int) -> float:
     names = ("Threads(1)", "Threads(2)") if kind == "Threads" else ("Dask(local:1)", "Dask(local:2)")
     one, two = (
         median(
-            next(float(r["work"]) for r in run["rounds"] if r["kind"] == "Prove")
+            next(float(r["work"]) for r in run["rounds"] if r["kind"].lower() == "prove")
             for run in quiet_runs(found, name, side)
         )
         for name in names
@@ -166,7 +171,7 @@ def compared(found: list[Record], executor: str, side: int, small: int) -> Recor
     if kind == "Dask":
         away = {"latency": newest(found, "overhead")["latency"]}
     cluster = Cluster(workers, cores=os.cpu_count(), storage=1e12, stream=1e12, network=1e12, **away)
-    plan = LazyPlan.of((side,) * 3, memory=1 << 60, blocks=blocks, workers=workers)
+    plan = plan_for_workers(outline_energy((side,) * 3), memory=1 << 50, blocks=blocks, workers=workers)
     seconds = [r["seconds"] for r in runs]
     record = {"executor": executor, "side": side, "all": seconds, "measured": median(seconds)}
     record["bytes"] = median(r["sent"] + r["received"] for r in runs)

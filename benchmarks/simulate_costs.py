@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from lines import Record
 
-from dope.planning import Costs, Round
+from dope.forecast import Costs
 
 
 def measure(kernels: Iterable[int], repeat: int) -> Iterator[Record]:
@@ -29,27 +29,26 @@ def _pace(costs: Costs) -> float:
 
 
 def costs_from(found: Record) -> Costs:
-    rounds = tuple(Round(**one) for one in found["rounds"])
-    return Costs(**{**found, "rounds": rounds, "spread": tuple(found["spread"])})
+    return Costs.from_plain(found)
 
 
 def overhead(repeat: int) -> Record:
     """Seconds and bytes that `Dask` takes for a task beside its work: of blocks so small that they have none."""
     import dope
-    from dope.methods.bracket_block import BoxRecipe, Look
+    from dope.facts import Measure, MeasureRecipe
     from dope.partition import Partition
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "unary.npy"
         np.save(file, np.zeros((16, 16, 16), dtype=np.float32))
-        energy = dope.LazyEnergy.grid(np.load(file, mmap_mode="r"))
+        energy = dope.Energy.grid(np.load(file, mmap_mode="r"))
         boxes: list[Any] = [block.where for block in Partition.grid((16, 16, 16), 8).blocks]
-        recipes = [BoxRecipe(energy, box) for box in boxes]
-        look = Look(prices=True, places=False, unit=None)
+        recipes = [MeasureRecipe(energy, box) for box in boxes]
+        measure = Measure(unary=True, places=False, unit=None)
         with dope.Dask("local:1") as executor, executor.gather(recipes) as crew:
-            crew.ask([look] * 8)
-            many = [_timed(lambda: crew.ask([look] * 8)) / 8 for _ in range(repeat)]
-            one = [_timed(lambda: crew.ask([look, *[None] * 7])) for _ in range(repeat)]
+            crew.ask([measure] * 8)
+            many = [_timed(lambda: crew.ask([measure] * 8)) / 8 for _ in range(repeat)]
+            one = [_timed(lambda: crew.ask([measure, *[None] * 7])) for _ in range(repeat)]
             told = crew.statistics
         sent = told.bytes_sent / told.tasks
     return {"what": "overhead", "task_seconds": median(many), "latency": median(one), "task_bytes": sent}

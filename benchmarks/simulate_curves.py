@@ -10,8 +10,8 @@ from lines import Record
 from simulate_costs import cluster_costs, newest
 from simulation import CHANGES, Cluster, simulated
 
+from dope.forecast import outline_energy, plan_for_workers
 from dope.memory import as_bytes
-from dope.planning import LazyPlan
 
 HOUR = 3600.0
 MEMORY = "16GB"
@@ -55,9 +55,10 @@ def point(
     **cluster: Any,
 ) -> Record:
     costs = cluster_costs(found, kernel)
-    plan = LazyPlan.of(cube(sites), memory=as_bytes(memory), kernel=kernel, workers=workers)
+    plan = plan_for_workers(outline_energy(cube(sites), kernel=kernel), memory=as_bytes(memory), workers=workers)
     told = simulated(plan, costs, Cluster(workers, **CHANGES[change], **cluster))
-    return {"what": "simulated", "curve": curve, "about": sites, "memory": memory, "change": change, **told}
+    named = {"what": "simulated", "curve": curve, "about": sites, "kernel": kernel, "memory": memory, "change": change}
+    return {**named, **told}
 
 
 def cube(sites: float) -> tuple[int, int, int]:

@@ -41,14 +41,14 @@ def _costs_table(found: list[Record]) -> str:
     for kernel in KERNELS:
         costs = costs_from(newest(found, "costs", kernel=kernel)["costs"])
         by_name = {one.name: one for one in costs.rounds}
-        each = [1e9 * (by_name[n].read + by_name[n].solve + by_name[n].write) for n in ("look", "pass 1", "finish")]
+        each = [1e9 * (by_name[n].read + by_name[n].solve + by_name[n].write) for n in ("measure", "pass 1", "finish")]
         own = [1e9 * value for value in (costs.store, costs.fetch, costs.pack)]
         codes = [by_name["pass 1"].received, by_name["finish"].sent]
         rows.append(
             [f"{kernel}, {costs.neighbors}", *(f"{v:,.0f}" for v in each), *(f"{v:.1f}" for v in own)]
             + [f"{1000 * v:.1f}" for v in codes]
         )
-    head = ["kernel, neighbours", "look, ns per site", "pass 1", "finish", "coordinator: store", "fetch", "pack"]
+    head = ["kernel, neighbours", "measure, ns per site", "pass 1", "finish", "coordinator: store", "fetch", "pack"]
     return markdown([*head, "bytes back per 1000 sites", "bytes out, finish"], rows)
 
 

@@ -1,6 +1,6 @@
 """A run of `dope.Bracketing` on a cluster that is not here, event by event.
 
-The rounds, their blocks, bytes and seconds by the site are those of `dope.planning.LazyPlan`. What a formula cannot say
+The rounds, their blocks, bytes and seconds by the site are those of `dope.forecast`. What a formula cannot say
 is replayed event by event: who waits for whom, for storage that all share, for the coordinator, for the slowest block,
 and for blocks that were lost with their worker.
 
@@ -25,7 +25,8 @@ import numpy as np
 from lines import Record
 
 from dope.executors.dask_crew import MOST_LOSSES, SHORT_SECONDS, TASKS_PER_THREAD
-from dope.planning import Costs, Forecast, LazyPlan
+from dope.forecast import Costs, Forecast, forecast_rounds
+from dope.planning import Plan
 
 
 @dataclass(frozen=True)
@@ -298,25 +299,24 @@ class Simulation:
                 return kind, who
 
 
-def simulated(plan: LazyPlan, costs: Costs, cluster: Cluster, seed: int = 0) -> Record:
+def simulated(plan: Plan, costs: Costs, cluster: Cluster, seed: int = 0) -> Record:
     """A whole run, and where its time goes."""
     simulation = Simulation(costs, cluster, seed)
-    played = [simulation.play(forecast) for forecast in plan.rounds(costs)]
+    played = [simulation.play(forecast) for forecast in forecast_rounds(plan, costs)]
     seconds, work = simulation.now, sum(one.work for one in played)
     alone = sum(one.packing for one in played)
     ideal = work / cluster.workers
     return {
         "sites": plan.sites,
-        "shape": list(plan.shape),
-        "kernel": plan.kernel,
-        "neighbors": plan.grid.degree,
+        "shape": list(plan.energy.shape),
+        "neighbors": plan.neighbors,
         "blocks": plan.blocks,
         "block_shape": list(plan.block_shape),
         "worker_bytes": plan.worker_bytes,
         "cluster": {name: value for name, value in asdict(cluster).items() if value not in (math.inf, None)},
         "seconds": seconds,
         "work_seconds": work,
-        "coordinator_seconds": sum(one.coordinator for one in plan.rounds(costs)) / cluster.lanes,
+        "coordinator_seconds": sum(one.coordinator for one in forecast_rounds(plan, costs)) / cluster.lanes,
         "efficiency": ideal / seconds,
         "shares": {
             "work": ideal / seconds,

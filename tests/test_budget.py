@@ -10,6 +10,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from dope.methods.box_size import PROCESS_BYTES, block_bytes, fitting_partition
+from dope.segmentation.budget import segmentation_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -19,11 +21,9 @@ from dope import Energy, InputError, Partition
 from dope.api import MOST_CROSSING, automatic_blocks
 from dope.cli import app
 from dope.memory import available_bytes, budget_of, require_bytes
-from dope.methods.box_size import PROCESS_BYTES, block_bytes, fitting_partition
 from dope.pairs import MOST_AXES, MOST_HALF_OFFSETS, half_offsets
 from dope.partition import MOST_BLOCKS, layout_of
 from dope.planning import Costs, LazyPlan, Plan
-from dope.segmentation.budget import segmentation_bytes
 
 resource = pytest.importorskip("resource")
 

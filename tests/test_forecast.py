@@ -1,4 +1,4 @@
-"""Forecasts: a plan for workers that are not here has the blocks that will be used, and what was measured comes back."""
+"""Forecasts: plans for workers that are not here have the blocks that will be used; what was measured comes back."""
 
 import json
 import math

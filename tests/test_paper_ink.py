@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import dope
 from dope import cli, samples
 from dope.errors import InputError
 from dope.executors import Serial, Threads
 from dope.io import read_image, write_image
 from dope.paper import drawings
-from dope.paper.critical_path import Timed, Times
+from dope.paper.critical_path import Times
 from dope.paper.drawings import modes_of, noisy_drawing, state_drawing
 from dope.paper.ink import ALONE, BLOCKS, THREADS, InkBench, InkCell, ink
 from dope.paper.ink_page import ink_section, rows_of
@@ -149,15 +150,10 @@ def test_the_critical_path_is_the_slowest_worker_of_every_round_and_the_rest():
     assert times.critical(3.5, cpu=True) == 2 + 0.5
 
 
-class Doubling:
-    """A recipe for a worker that doubles what it is sent."""
-
-    def open(self):
-        return lambda message: 2 * message
-
-
-def test_a_watch_changes_no_reply():
-    times, told = Times(), {}
-    with Timed(Serial(), times).gather([Doubling(), Doubling(), Doubling()]) as crew:
-        assert crew.ask([1, None, 3], done=told.__setitem__) == [2, None, 6]
-    assert told == {0: 2, 2: 6} and [len(asked) for asked in times.asked] == [3] and times.asked[0][1] == (0.0, 0.0)
+def test_times_are_those_of_every_block():
+    times = Times()
+    energy = dope.Energy.grid(np.random.default_rng(0).normal(size=(40, 40)), lam=0.3)
+    result = dope.plan(energy, blocks=4, method=dope.Admm(rounds=2), executor=Serial()).run(tell=times)
+    assert times.asked and {len(asked) for asked in times.asked} <= {1, 2, 3, 4}
+    assert all(clock >= 0 for asked in times.asked for clock, _ in asked)
+    assert 0 < times.critical(result.seconds) <= result.seconds

@@ -104,7 +104,7 @@ def test_memory_is_a_budget_everywhere():
     small, large = (dope.plan(energy, memory=size, executor=Threads(2)) for size in ("2GB", "200GB"))
     assert small.in_boxes and small.bytes <= 2e9
     assert not large.in_boxes and 2e9 < large.bytes <= 200e9
-    with pytest.raises(InputError, match="are to be in memory, all at once: in one piece it takes .*, and 2 GB are"):
+    with pytest.raises(InputError, match=r"are to be in memory, all at once: in one piece it takes .*, and 2 GB are"):
         dope.plan(energy, memory="2GB", method=Exact())
 
 

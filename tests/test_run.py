@@ -1,4 +1,4 @@
-"""Runs: what happens in them is told, labels can be seen while they change, and they end when somebody wants them to."""
+"""Runs: what happens is told, labels can be seen while they change, and a run ends when somebody wants it to."""
 
 import json
 import threading
@@ -142,7 +142,7 @@ def test_a_run_that_was_cancelled_before_it_began_still_answers():
 def test_an_error_is_for_whoever_asks():
     class Broken:
         def steps(self, problem):
-            raise ValueError("broken")
+            raise ValueError(f"broken: {problem.energy.shape}")
             yield
 
     run = dope.start(ENERGY, method=Broken())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dope.planning import Costs, Forecast, LazyPlan, Round
+from dope.forecast import Costs, Forecast, Round, forecast_rounds, outline_energy, plan_for_workers
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 
@@ -21,7 +21,7 @@ COSTS = Costs(
     neighbors=6,
     seams=0.03,
     rounds=(
-        Round("look", 1.0, 1.0, 1e-9, 4e-9, 0.0, 0.0, 0.0),
+        Round("measure", 1.0, 1.0, 1e-9, 4e-9, 0.0, 0.0, 0.0),
         Round("pass 1", 1.0, 1.0, 6e-9, 1e-7, 2e-9, 0.0, 0.005),
         Round("pass 2", 0.5, 0.15, 1e-8, 8e-8, 3e-9, 0.02, 0.007),
         Round("finish", 1.0, 1.0, 1e-9, 4e-9, 2e-9, 0.007, 0.0),
@@ -105,12 +105,12 @@ def test_who_shares_gets_as_much_as_the_others(simulation):
 
 @pytest.fixture(scope="module")
 def plan():
-    return LazyPlan.of((4000,) * 3, memory=4 * 10**9, workers=100)
+    return plan_for_workers(outline_energy((4000,) * 3), memory=4 * 10**9, workers=100)
 
 
 def test_a_run_does_what_the_plan_says(simulation, plan):
     told = simulation.simulated(plan, COSTS, simulation.Cluster(100))
-    rounds = plan.rounds(COSTS)
+    rounds = forecast_rounds(plan, COSTS)
     assert [one["tasks"] for one in told["rounds"]] == [one.tasks for one in rounds]
     assert told["sent"] == pytest.approx(sum(one.sent for one in rounds))
     assert told["received"] == pytest.approx(sum(one.received for one in rounds))

@@ -95,8 +95,8 @@ def minimize(
 def start(energy: Energy, **arguments: Any) -> Run:
     """Begin to minimize in the background, and hold the run: `plan(...).begin()`.
 
-    Takes the arguments of `minimize`, and gives a `Run` at once: iterate over it for events, `run.labels()` for labels as
-    they are now, `run.cancel()` to end it, `run.result()` to wait for what it finds.
+    Takes the arguments of `minimize`, and gives a `Run` at once: iterate over it for events, `run.labels()` for labels
+    as they are now, `run.cancel()` to end it, `run.result()` to wait for what it finds.
 
     Examples
     --------

@@ -9,8 +9,8 @@ gives block k a share of it (Theorem 1 of the paper),
 
 such that sum_k u_k'y_k + y_k'A_k y + y_k'L_k y_k = E(y) whenever every y_k is the restriction S_k y.
 
-The arrays of a grid's energy may lie anywhere (`stored`). `at(box)` reads and gives the energy of a box, `read()` that of
-everything; what must be known about all of it without having it at hand is its `facts`.
+The arrays of a grid's energy may lie anywhere (`stored`). `at(box)` reads and gives the energy of a box, `read()` that
+of everything; what must be known about all of it without having it at hand is its `facts`.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Energy:
     """A unary per site, signed weighted pairs that pay when their ends differ, and a constant.
 
     Make one with `Energy.grid`, `Energy.graph` or one of the `Energy.from_...`; call it on labels to get their energy.
-    `unary` and the arrays of the pairs are in memory if `in_memory` says so; else they are read as they are indexed, box
-    by box, and `facts` are None until somebody has measured them.
+    `unary` and the arrays of the pairs are in memory if `in_memory` says so; else they are read as they are indexed,
+    box by box, and `facts` are None until somebody has measured them.
     """
 
     unary: Reals

@@ -1,7 +1,7 @@
 """Measure what must be known about all of an energy: once, in blocks, where the arrays are.
 
-The scale of integers follows from the largest unary and their sum, the sharpness beta from the mean contrast of all pairs,
-and whether a run may be resumed from a digest of everything. Sums do not depend on how the grid is cut.
+The scale of integers follows from the largest unary and their sum, the sharpness beta from the mean contrast of all
+pairs, and whether a run may be resumed from a digest of everything. Sums do not depend on how the grid is cut.
 """
 
 from __future__ import annotations

@@ -66,6 +66,7 @@ def block_bytes(pairs: Pairs, *, pixel_bytes: int, bits: int) -> int:
 
 
 def seam_bytes(pairs: Pairs, layout: Sequence[int] | None) -> int:
+    """What pairs across seams take on top of the network."""
     if layout is None or not isinstance(pairs, GridPairs):
         return 0
     crossing = pairs.crossing(layout)

@@ -227,7 +227,7 @@ class Problem:
 
     Attributes
     ----------
-    energy : in memory, unless the method `reads_boxes`: then boxes of it are read where blocks run, by `energy.at(box)`.
+    energy : in memory, unless the method `reads_boxes`: then boxes are read where blocks run, by `energy.at(box)`.
     target : where blocks write their labels, `target[box] = labels`, if there is such a place; only for a method that
         reads boxes. `anywhere` says that any process can.
     memory : bytes that the method may take, None where nobody set a limit.

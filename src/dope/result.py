@@ -31,7 +31,7 @@ class Result:
 
     Attributes
     ----------
-    labels : bool array shaped like the unary, True = foreground; after `out=...` they are read from there when asked for.
+    labels : bool array shaped like the unary, True = foreground; with `out` they are read from there when asked for.
     out : what was given as `out`, where the labels are; None where they are in memory.
     energy : their energy, recomputed from the labels; constant included. NaN where a run over arrays that are not in
         memory was cancelled.

@@ -44,6 +44,7 @@ class Readable(Protocol):
 
 
 def is_readable(array: Any) -> bool:
+    """Whether it is read box by box, by its own `at`."""
     return hasattr(array, "at") and hasattr(array, "excerpt")
 
 

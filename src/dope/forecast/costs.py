@@ -1,7 +1,7 @@
 """Costs: what the rounds of a small problem took here, enough to forecast those of a large one.
 
-They are measured by a run of `Bracketing` on a problem that is made here and now, can be kept in a file, and read on another
-machine.
+They are measured by a run of `Bracketing` on a problem that is made here and now, can be kept in a file, and read on
+another machine.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -145,12 +146,18 @@ class Costs:
         )
 
     @classmethod
+    def from_plain(cls, found: dict[str, Any]) -> Costs:
+        """From what JSON knows."""
+        rounds = tuple(Round(**{**one, "name": _NAMES.get(one["name"], one["name"])}) for one in found["rounds"])
+        return cls(**{**found, "rounds": rounds, "spread": tuple(found["spread"])})
+
+    @classmethod
     def load(cls, path: str | Path) -> Costs:
         """From a file of `save`."""
         try:
             found = json.loads(read_regular(Path(path), "costs", most=1 << 20))
-            rounds = tuple(Round(**{**one, "name": _NAMES.get(one["name"], one["name"])}) for one in found["rounds"])
-            costs = cls(**{**found, "rounds": rounds, "spread": tuple(found["spread"])})
+            costs = cls.from_plain(found)
+            rounds = costs.rounds
             numbers = [*_numbers(costs), *(number for one in rounds for number in _numbers(one)), *costs.spread]
             if not rounds or not costs.spread or not all(0 <= number < MOST_COST for number in numbers):
                 raise ValueError(f"a number is below 0, or not below {MOST_COST:g}, or there are none")
@@ -205,11 +212,13 @@ def _rounds(result: Result, sites: int) -> Iterator[Round]:
 
 
 def pairs_of(energy: Energy) -> GridPairs:
+    """Of an energy on a grid."""
     assert isinstance(energy.pairs, GridPairs)
     return energy.pairs
 
 
 def seams_of(shape: Sequence[int], cuts: Sequence[Sequence[int]]) -> float:
+    """Cuts for each place along an axis, all axes together."""
     return sum(len(where) / n for n, where in zip(shape, cuts, strict=True))
 
 

@@ -54,7 +54,7 @@ class Forecast:
 
 
 def forecast_rounds(plan: Plan, costs: Costs, *, storage: float = math.inf) -> list[Forecast]:
-    """The rounds of the small problem at the size of a plan; `storage` is what all workers together read in a second."""
+    """The rounds of the small problem at the size of a plan; `storage` is what all workers read in a second."""
     if (costs.dimensions, costs.neighbors) != (len(plan.energy.shape), plan.neighbors):
         raise InputError(
             f"the costs are of {costs.neighbors} neighbours in {costs.dimensions} dimensions; expected "

@@ -124,6 +124,7 @@ class BoxRecipe:
 
 
 def grid_of(energy: Energy) -> GridPairs:
+    """The pairs of an energy on a grid."""
     assert isinstance(energy.pairs, GridPairs)
     return energy.pairs
 

@@ -12,7 +12,7 @@ equations are at the head of cpp/blocks.h). In a round all blocks that something
     merge       after some rounds: neighbouring groups that still disagree become one, at most K - 1 times
     discharge   instead of merging, where groups must not grow: excess leaves its block towards the nearest sinks
 
-Costs are integers in there (`fixed_point`): E(y) = LB(f) is an equality. BinaryLabels are then read off by reachability,
+Costs are integers in there (`fixed_point`): E(y) = LB(f) is an equality. Labels are then read off by reachability,
 which gives the smallest minimiser, whatever the blocks, the executor and the start.
 """
 

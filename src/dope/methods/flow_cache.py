@@ -32,7 +32,7 @@ _lock = Lock()
 
 
 class FlowCache:
-    """Holds one flow that nobody is at work with, the unary that it has, what its pairs are and who opened it; or nothing."""
+    """Holds one flow that nobody is at work with, its unary, what its pairs are and who opened it; or nothing."""
 
     def __init__(self, partition: Partition, fixed: FixedPoint) -> None:
         self._partition, self._fixed = partition, fixed

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from dope.api import minimize
 from dope.arrays import Labels
 from dope.energy import Energy
 from dope.executors import Serial
-from dope.paper.critical_path import Timed, Times
+from dope.paper.critical_path import Times
 from dope.paper.drawings import Instance, drawing_names, modes_of, small_names, state_drawing
 from dope.paper.ledger import Ledger, Record, Say, check_again, keep_labels, kept_labels, silent
 from dope.paper.study import delta_percent
+from dope.planning import plan
 from dope.protocols import BlockSolver, Executor
 from dope.solvers import LsaTr
 
@@ -67,15 +67,24 @@ def run_alone(energy: Energy, solver: BlockSolver) -> Run:
 def run_in_turn(energy: Energy, solver: BlockSolver, blocks: int, overlap: int | None = None) -> Run:
     """Over blocks, one after the other, each timed."""
     times = Times()
-    run = run_with(Timed(Serial(), times), energy, solver, blocks, overlap)
+    run = run_with(Serial(), energy, solver, blocks, overlap, tell=times)
     critical = times.critical(run.seconds), times.critical(run.cpu_seconds, cpu=True)
     return Run(run.labels, run.rounds, run.stopped, run.seconds, run.cpu_seconds, *critical)
 
 
-def run_with(executor: Executor, energy: Energy, solver: BlockSolver, blocks: int, overlap: int | None = None) -> Run:
-    """Over blocks, by the clock."""
+def run_with(
+    executor: Executor,
+    energy: Energy,
+    solver: BlockSolver,
+    blocks: int,
+    overlap: int | None = None,
+    *,
+    tell: Times | None = None,
+) -> Run:
+    """Over blocks, by the clock; `tell` is told of every event."""
     begun, worked = time.perf_counter(), time.process_time()
-    result = minimize(energy, blocks=blocks, overlap=overlap, solver=solver, executor=executor)
+    decided = plan(energy, blocks=blocks, overlap=overlap, solver=solver, executor=executor)
+    result = decided.run(tell=tell)
     seconds, cpu_seconds = time.perf_counter() - begun, time.process_time() - worked
     return Run(result.labels, len(result.trace), result.stopped, seconds, cpu_seconds)
 

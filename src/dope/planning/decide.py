@@ -186,8 +186,8 @@ class _Asked:
         if self.folder is not None:
             if not boxes_will_do:
                 raise InputError(
-                    "checkpoint and resume are for the global minimum on a grid, by Bracketing(): weights of 0 or more, "
-                    "blocks without overlap and MaxFlow(). Leave them out."
+                    "checkpoint and resume are for the global minimum on a grid, by Bracketing(): with weights of 0 or "
+                    "more, blocks without overlap and MaxFlow(). Leave them out."
                 )
             return Bracketing(), "what blocks find is kept in a folder, from which a run can be resumed"
         if not energy.submodular:

@@ -336,6 +336,7 @@ def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
 
 
 def start_from(energy: Energy, previous: Result | None) -> Start | None:
+    """Where to begin after an earlier result, which must be of the same shape."""
     if previous is None:
         return None
     if not isinstance(previous, Result):
