@@ -1,6 +1,7 @@
 """Names of methods, models, solvers and executors: what files and the command line call them, one table for each.
 
-A new one is one row. What it can be told there are the fields of its dataclass.
+A new one is one row; one of another package is an entry point (`plug_ins`). What it can be told there are the fields of
+its dataclass.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from dope import plug_ins
 from dope.errors import InputError
 from dope.executors import Serial, Threads
 from dope.methods import Admm, Bracketing, Exact
@@ -48,6 +50,26 @@ EXECUTORS: dict[str, Callable[..., Executor]] = {"serial": Serial, "threads": Th
 
 # Of a whole number in a file.
 _MOST_NUMBER = 1 << 63
+_GROUPS = {"solver": plug_ins.SOLVERS, "executor": plug_ins.EXECUTORS}
+
+
+def known_names(what: str, table: Mapping[str, Callable[..., Any]]) -> list[str]:
+    """Those of the table, and of installed plug-ins."""
+    return [*table, *(name for name in plug_ins.installed(_GROUPS.get(what, "")) if name not in table)]
+
+
+def maker_of(what: str, table: Mapping[str, Callable[..., Any]], name: str) -> Callable[..., Any]:
+    """What makes the plug-in of this name.
+
+    >>> maker_of("solver", SOLVERS, "icm")
+    <class 'dope.solvers.icm.Icm'>
+    """
+    if name in table:
+        return table[name]
+    if name in plug_ins.installed(_GROUPS.get(what, "")):
+        made: Callable[..., Any] = plug_ins.load_plug_in(_GROUPS[what], name)
+        return made
+    raise InputError(f"{what} is {name!r}; expected one of {', '.join(known_names(what, table))}.")
 
 
 def name_of(what: str, table: Mapping[str, Callable[..., Any]], plug_in: object) -> str | dict[str, Any]:
@@ -59,12 +81,20 @@ def name_of(what: str, table: Mapping[str, Callable[..., Any]], plug_in: object)
     for name, make in table.items():
         if plug_in == make():
             return name
-    for name, make in table.items():
+    for name, make in {**table, **_makers_of(what, type(plug_in))}.items():
+        if type(plug_in) is make and not is_dataclass(plug_in):
+            return name
         if type(plug_in) is make and is_dataclass(plug_in):
             found = {one.name: getattr(plug_in, one.name) for one in fields(plug_in) if one.init}
             usual = {one.name: _usual(one) for one in fields(plug_in) if one.init}
             return {"name": name, **{key: _plain(value) for key, value in found.items() if value != usual[key]}}
     raise InputError(f"{what} is {plug_in!r}, which has no name; expected one of {', '.join(table)}.")
+
+
+def _makers_of(what: str, kind: type) -> dict[str, Callable[..., Any]]:
+    """The names under which a class of another package is installed."""
+    value = f"{kind.__module__}:{kind.__qualname__}"
+    return {name: kind for name, point in plug_ins.installed(_GROUPS.get(what, "")).items() if point.value == value}
 
 
 def plug_in_of(what: str, table: Mapping[str, Callable[..., Any]], said: object) -> Any:
@@ -77,9 +107,9 @@ def plug_in_of(what: str, table: Mapping[str, Callable[..., Any]], said: object)
     if isinstance(said, dict):
         settings = {key: value for key, value in said.items() if key != "name"}
         name = said.get("name")
-    if not isinstance(name, str) or name not in table:
-        raise InputError(f"{what} is {reprlib.repr(said)}; expected one of {', '.join(table)}.")
-    make = table[name]
+    if not isinstance(name, str):
+        raise InputError(f"{what} is {reprlib.repr(said)}; expected one of {', '.join(known_names(what, table))}.")
+    make = maker_of(what, table, name)
     kinds = get_type_hints(make if isinstance(make, type) else getattr(make, "__func__", make))
     read = {}
     for key, value in settings.items():

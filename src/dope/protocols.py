@@ -55,7 +55,7 @@ class Minimizer(Protocol):
     """One energy, ready to be minimized again and again as its unary term moves."""
 
     def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
-        """BinaryLabels (bool, shaped like the unary) for these pairs with this unary.
+        """Labels (bool, shaped like the unary) for these pairs with this unary.
 
         The unary may be of any real numbers, also where the one that `prepare` saw held integers. `start` are labels
         to begin with, for solvers that can use them. The answer depends on `unary` and `start` alone.

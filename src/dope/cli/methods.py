@@ -6,7 +6,7 @@ from enum import StrEnum
 from inspect import signature
 
 from dope.errors import InputError
-from dope.names import SOLVERS
+from dope.names import SOLVERS, maker_of
 from dope.protocols import BlockSolver
 
 
@@ -28,9 +28,7 @@ class ModelName(StrEnum):
 
 def solver_of(name: str, seed: int | None) -> BlockSolver:
     """The solver of this name, with its default settings but for the seed."""
-    if name not in SOLVERS:
-        raise InputError(f"solver is {name!r}; expected one of {', '.join(SOLVERS)}.")
-    make = SOLVERS[name]
+    make = maker_of("solver", SOLVERS, name)
     if seed is None:
         return make()
     if "seed" not in signature(make).parameters:

@@ -394,7 +394,7 @@ def _with_proved(last: AdmmStep, decided: BinaryLabels, found: BinaryLabels, ene
 
 
 def _first_live(problem: Problem) -> BinaryLabels:
-    """BinaryLabels to show before any block was solved."""
+    """Labels to show before any block was solved."""
     start = problem.start
     return start.labels.copy() if start is not None else np.asarray(problem.energy.unary < 0)
 

@@ -288,7 +288,7 @@ class _Run:
         return flow.labels().astype(np.uint8)
 
     def settle(self) -> None:
-        """BinaryLabels for the sites that are still open, block by block."""
+        """Labels for the sites that are still open, block by block."""
         partition = self._partitions[0]
         replies: list[Proved | None] = self._ask(partition, self._messages(partition, Settle))
         for reply in replies:

@@ -1,4 +1,4 @@
-"""BinaryLabels of a residual graph while threads are at work on it, for whoever wants to see them.
+"""Labels of a residual graph while threads are at work on it, for whoever wants to see them.
 
 A block is read only while nobody works on its group. Of others the labels are those that were read before or, at first,
 those that unaries alone would choose. Nothing is read, and next to nothing spent, while nobody asks.

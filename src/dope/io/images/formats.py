@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dope import plug_ins
 from dope.arrays import Labels, as_numbered_labels, label_type
 from dope.bounded import check_path
 from dope.durable import check_target
@@ -379,12 +380,19 @@ def _format_of(path: Name) -> tuple[Path, Format]:
 def _known_format(path: Path) -> Format | None:
     name = path.name.partition(npz.SEPARATOR)[0].lower()
     # The longest suffix counts: .nii.gz before .gz.
-    for suffix in sorted(FORMATS, key=len, reverse=True):
+    for suffix in sorted([*FORMATS, *plug_ins.installed(plug_ins.FORMATS)], key=len, reverse=True):
         if name.endswith(suffix) and name != suffix:
-            return FORMATS[suffix]
+            return FORMATS[suffix] if suffix in FORMATS else _plugged_in(suffix)
     if any(part.lower().endswith(zarr_nodes.SUFFIX) for part in path.parts):
         return FORMATS[zarr_nodes.SUFFIX]
     return None
+
+
+def _plugged_in(suffix: str) -> Format:
+    found = plug_ins.load_plug_in(plug_ins.FORMATS, suffix)
+    if not isinstance(found, Format):
+        raise InputError(f"the plug-in {suffix} ({plug_ins.FORMATS}) is {found!r}; expected a dope.io.Format.")
+    return found
 
 
 def _local(path: Name) -> Path:
