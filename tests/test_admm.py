@@ -291,6 +291,7 @@ def test_bounds_of_blocks_stay_below_the_minimum_where_pairs_repel(data):
         assert result.lower_bound <= least + 1e-9 * (1 + abs(least)) <= result.energy + 2e-9 * (1 + abs(least))
 
 
+@settings(max_examples=100)
 @given(st.data())
 def test_flows_of_the_doubled_energy_reach_the_roof_dual_over_blocks(data):
     energy = data.draw(energies(most=12, signed=True))

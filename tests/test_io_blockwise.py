@@ -465,7 +465,17 @@ def test_two_labels_of_a_new_image_at_the_same_time(tmp_path):
     assert sorted(listed) == ["first", "second"]
 
 
-@pytest.mark.parametrize("name", ["out.npy", "out.nii", "out.nii.gz", "out.tif", "out.zarr", "a.ome.zarr/labels/out"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "out.npy",
+        "out.zarr",
+        pytest.param("out.nii", marks=pytest.mark.slow),
+        pytest.param("out.nii.gz", marks=pytest.mark.slow),
+        pytest.param("out.tif", marks=pytest.mark.slow),
+        pytest.param("a.ome.zarr/labels/out", marks=pytest.mark.slow),
+    ],
+)
 def test_two_processes_write_one_file(tmp_path, name):
     write(tmp_path / "a.ome.zarr", CUBE)
     with open_labels(tmp_path / name, LABELS.shape, chunks=(3, 5, 7)) as target:

@@ -110,7 +110,7 @@ def test_annealing_deblurs(name, data_folder):
     assert energy(labels) <= 1.01 * ANNEALED[name]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ANNEALED)
 def test_annealing_slowly_goes_as_low_as_is_known(name, data_folder):
     energy = instance(data_folder, name)
