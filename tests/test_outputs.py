@@ -642,7 +642,7 @@ def test_a_folder_that_cannot_be_flushed_is_no_reason_to_complain(monkeypatch):
         original = getattr(os, broken)
 
         def deny(what, *arguments, original=original, broken=broken, **settings):
-            if broken == "open" or Path(f"/proc/self/fd/{what}").is_dir():
+            if (Path(what) if broken == "open" else Path(f"/proc/self/fd/{what}")).is_dir():
                 raise OSError(errno.EINVAL, "Invalid argument")
             return original(what, *arguments, **settings)
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import typer
@@ -45,8 +46,9 @@ def test_everything_public_is_there():
 
 
 def test_what_is_not_there_is_said():
+    name = "nothing"
     with pytest.raises(AttributeError, match="module 'dope' has no attribute 'nothing'"):
-        _ = dope.nothing
+        _ = getattr(dope, name)
     assert not hasattr(dope, "__wrapped__")
 
 
@@ -76,7 +78,7 @@ def test_flags_take_no_value(name):
 
 
 def test_flags_are_flags_still():
-    command = typer.main.get_command(app)
+    command: Any = typer.main.get_command(app)
     with command.make_context("dope", ["segment"], resilient_parsing=True) as context:
         segment = command.get_command(context, "segment").make_context("segment", [], resilient_parsing=True).command
     assert isinstance(segment, Command)
