@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from cases import Instance, Ints, Labels
 
+import dope
 from dope import _core
 from dope.fixed_point import LARGEST, ROOM
 
@@ -111,6 +112,8 @@ def _processor_seconds() -> tuple[float, float]:
 
 def installed(solver: Solver) -> str | None:
     """The version of a solver's package, None where it is missing."""
+    if solver.package == "dope":
+        return dope.__version__  # whichever is imported: it need not be installed
     try:
         return version(solver.package)
     except PackageNotFoundError:

@@ -122,8 +122,13 @@ class Blocks {
     ExactSum bound(std::size_t k) const {
         ExactSum total = blocks_[k].beyond;
         network_.for_each_row(network_.block(k), [&](Site first, Site length) {
-            for (Site v = first; v < first + length; ++v) {
-                total.add(std::min<std::int64_t>(0, -std::int64_t{excess(v)}));
+            constexpr Site kTogether = 1 << 12;  // of less than 2^51 each
+            while (length > 0) {
+                const Site next = first + std::min(kTogether, length);
+                length -= next - first;
+                std::int64_t sum = 0;
+                for (; first < next; ++first) sum += std::min<std::int64_t>(0, -excess(first));
+                total.add(sum);
             }
         });
         return total;

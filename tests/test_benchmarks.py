@@ -92,6 +92,21 @@ def test_solvers_take_turns_and_agree(run, brain, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_public_call_is_measured_beside_the_core(run, tmp_path):
+    arguments = ["--public", "--quick", "--cases", "A1h", "--repeat", "1"]
+    done = run("flow.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    found = lines_in(tmp_path)
+    ways = [f"{way}, {given}" for given in ("weights", "features", "contrast") for way in ("core", "whole", "blocks")]
+    assert [line["solver"] for line in found] == ways
+    assert all(line["command"] == "python benchmarks/flow.py --cases A1h --repeat 1 --public --quick" for line in found)
+    for given in ("weights", "features", "contrast"):
+        assert len({line["checksum"] for line in found if line["solver"].endswith(given)}) == 1
+    assert "| A1h-quick | weights |" in run("flow.py", "--public", "--table").stdout
+    assert "all there" in run("flow.py", *arguments).stdout and len(lines_in(tmp_path)) == len(found)
+
+
+@pytest.mark.slow
 def test_what_is_missing_is_said(run, tmp_path):
     arguments = ["--quick", "--cases", "M5", "Be", "--repeat", "1", "--peers", "scipy", "numpymaxflow"]
     done = run("flow.py", *arguments)
