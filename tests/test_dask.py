@@ -9,12 +9,14 @@ import threading
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dope
 from dope import Admm, Dask, DopeError, Energy, InputError, LsaTr, MaxFlow, MissingExtraError, Partition, Serial
+from dope.cancellation import Cancellation, Cancelled, check_cancelled
 from dope.executors import dask_crew, dask_worker
 from dope.protocols import Executor
 
@@ -129,12 +131,18 @@ def test_it_is_an_executor(local):
     assert executor.elsewhere
 
 
-def test_who_is_sent_nothing_is_left_alone_and_each_reply_is_told_here(local):
-    told = []
+def test_who_is_sent_nothing_is_left_alone_and_what_the_others_do_is_told_here(local):
+    begun, told = [], []
+
+    def done(k, reply):
+        assert k in begun
+        told.append((k, reply, threading.get_ident()))
+
     with local.gather([Echo(k) for k in range(4)]) as crew:
-        replies = crew.ask([None, "a", None, "b"], each=lambda k, r: told.append((k, r, threading.get_ident())))
+        replies = crew.ask([None, "a", None, "b"], begun=begun.append, done=done)
         assert replies == [None, (1, "a"), None, (3, "b")]
-        assert crew.ask([None] * 4) == [None] * 4
+        assert crew.ask([None] * 4, begun=begun.append, done=done) == [None] * 4
+    assert sorted(begun) == [1, 3]
     assert sorted(told) == [(k, (k, text), threading.get_ident()) for k, text in ((1, "a"), (3, "b"))]
 
 
@@ -257,18 +265,71 @@ def test_a_block_that_fails_stops_the_others_at_once(local):
         assert time.monotonic() - begun < 2 * AT_ONCE
 
 
-def test_what_each_raises_is_raised(local):
+@dataclass(frozen=True)
+class Looping:
+    """Opens to a worker that goes round in Python until it is cancelled, and writes down that it was."""
+
+    folder: Path
+
+    def open(self):
+        def work(_):
+            name = self.folder / f"{os.getpid()}"
+            name.with_suffix(".begun").touch()
+            try:
+                while True:
+                    check_cancelled()
+                    time.sleep(0.001)
+            except Cancelled:
+                name.with_suffix(".cancelled").touch()
+                raise
+
+        return work
+
+
+@pytest.mark.parametrize("kind", ["core", "python"])
+def test_cancel_ends_a_round_and_stops_the_workers(local, kind, tmp_path):
+    recipe = {"core": Busy(grid_energy(200, lam=60.0)), "python": Looping(tmp_path)}[kind]
+    cancellation, begun, done = Cancellation(), threading.Semaphore(0), []
+
+    def cancel():
+        for _ in range(2):
+            begun.acquire(timeout=FOR_EVER)
+        end = time.monotonic() + FOR_EVER
+        while kind == "python" and len(list(tmp_path.glob("*.begun"))) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        cancellation.cancel()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with local.gather([recipe] * 4) as crew:
+        with cancellation, pytest.raises(Cancelled):
+            crew.ask([FOR_EVER] * 4, begun=lambda _: begun.release(), done=done.append)
+        with cancellation, pytest.raises(Cancelled):  # for good
+            crew.ask([0.0] * 4, done=done.append)
+    canceller.join()
+    assert not done
+    with local.gather([Echo(k) for k in range(4)]) as crew:  # they have stopped, so they are free for others
+        assert crew.ask([0] * 4) == [(k, 0) for k in range(4)]
+    if kind == "python":
+        assert len(list(tmp_path.glob("*.begun"))) == len(list(tmp_path.glob("*.cancelled"))) == 2
+
+
+def test_what_whoever_is_told_raises_is_raised(local):
     def stop(*_):
         raise ZeroDivisionError
 
-    with local.gather([Echo(k) for k in range(4)]) as crew, pytest.raises(ZeroDivisionError):
-        crew.ask(list(range(4)), each=stop)
+    with local.gather([Echo(k) for k in range(4)]) as crew:
+        with pytest.raises(ZeroDivisionError):
+            crew.ask(list(range(4)), done=stop)
+        with pytest.raises(ZeroDivisionError):
+            crew.ask(list(range(4)), begun=stop)
+        assert crew.ask(list(range(4))) == [(k, k) for k in range(4)]
 
 
 def test_whoever_is_told_may_take_his_time(local):
     pauses = [0.0, 0.0, 0.0, 2.0]
     with Dask(local._link._client, patience=1.0) as executor, executor.gather([Sleeper()] * 4) as crew:
-        assert len(crew.ask([0.0, 0.2, 0.0, 0.2], each=lambda *_: time.sleep(pauses.pop()))) == 4
+        assert len(crew.ask([0.0, 0.2, 0.0, 0.2], done=lambda *_: time.sleep(pauses.pop()))) == 4
 
 
 def test_what_cannot_be_pickled_is_named(local):

@@ -63,7 +63,7 @@ def test_a_worker_without_dope_is_named(cluster, tmp_path):
 def test_a_worker_that_dies_is_replaced_by_the_others(pair):
     dying, other = pair.workers
     with Dask(pair.address) as executor, executor.gather([Sleeper()] * 6) as crew:
-        replies = crew.ask([0.2] * 6, each=once(lambda: kill(dying)))
+        replies = crew.ask([0.2] * 6, done=once(lambda: kill(dying)))
         assert replies.count(other.pid) >= 4
         assert crew.statistics.resubmitted >= 1
         assert crew.ask([0.0] * 6) == [other.pid] * 6
@@ -76,7 +76,7 @@ def test_when_all_have_died_a_new_one_goes_on(pair):
 
     with Dask(pair.address) as executor, executor.gather([Echo(k, bytes(100_000)) for k in range(6)]) as crew:
         crew.ask(list(range(6)))
-        assert crew.ask(list("abcdef"), each=once(replace_all)) == list(enumerate("abcdef"))
+        assert crew.ask(list("abcdef"), done=once(replace_all)) == list(enumerate("abcdef"))
         assert crew.statistics.resubmitted >= 1
 
 
@@ -99,7 +99,7 @@ def test_a_worker_that_hangs_is_waited_for_once(pair):
     with Dask(pair.address, patience=1.5) as executor, executor.gather([Sleeper()] * 6) as crew:
         crew.ask([0.0] * 6)
         begun = time.monotonic()
-        replies = crew.ask([0.2] * 6, each=once(lambda: hanging.send_signal(signal.SIGSTOP)))
+        replies = crew.ask([0.2] * 6, done=once(lambda: hanging.send_signal(signal.SIGSTOP)))
         assert 1.5 < time.monotonic() - begun < 8.0
         assert replies.count(working.pid) >= 4
         assert crew.statistics.resubmitted >= 1
@@ -120,7 +120,7 @@ def test_a_scheduler_that_comes_back_is_found_again(pair):
 
     with Dask(pair.address, patience=60) as executor, executor.gather([Echo(k) for k in range(6)]) as crew:
         crew.ask(list(range(6)))
-        assert crew.ask(list("abcdef"), each=once(restart)) == list(enumerate("abcdef"))
+        assert crew.ask(list("abcdef"), done=once(restart)) == list(enumerate("abcdef"))
         assert crew.ask(list(range(6))) == [(k, k) for k in range(6)]
 
 
@@ -183,7 +183,7 @@ def test_what_a_failed_test_leaves_is_cleared_away(cluster):
 def test_a_worker_that_comes_late_gets_its_part(cluster):
     cluster.bring_to(1)
     with Dask(cluster.address) as executor, executor.gather([Sleeper()] * 40) as crew:
-        assert len(set(crew.ask([0.2] * 40, each=once(cluster.start_worker)))) == 2
+        assert len(set(crew.ask([0.2] * 40, done=once(cluster.start_worker)))) == 2
         assert len(set(crew.ask([0.1] * 40))) == 2
 
 
@@ -209,7 +209,7 @@ def test_a_scheduler_that_is_lost_is_not_waited_for_without_end(pair):
     with Dask(pair.address, patience=1.5) as executor, executor.gather([Sleeper()] * 6) as crew:
         begun = time.monotonic()
         with pytest.raises(DopeError, match=rf"connection to the Dask scheduler at {pair.address} was lost"):
-            crew.ask([0.5] * 6, each=once(pair.kill_scheduler))
+            crew.ask([0.5] * 6, done=once(pair.kill_scheduler))
         assert time.monotonic() - begun < 10.0
     pair.start_scheduler()
 
@@ -218,7 +218,7 @@ def test_a_scheduler_that_is_lost_is_not_waited_for_without_end(pair):
 def test_a_scheduler_that_hangs_is_not_waited_for_without_end(pair):
     with Dask(pair.address, patience=1.5) as executor, executor.gather([Sleeper()] * 6) as crew:
         with pytest.raises(DopeError, match=rf"{pair.address} has not answered"):
-            crew.ask([0.5] * 6, each=once(lambda: pair.scheduler.send_signal(signal.SIGSTOP)))
+            crew.ask([0.5] * 6, done=once(lambda: pair.scheduler.send_signal(signal.SIGSTOP)))
         pair.scheduler.send_signal(signal.SIGCONT)
 
 
@@ -258,7 +258,7 @@ def test_when_the_only_worker_hangs_one_is_told(cluster, monkeypatch):
     cluster.bring_to(1)
     executor, told = Dask(cluster.address, patience=1.0), r"no worker .*there: 1 running"
     with executor, executor.gather([Sleeper()] * 2) as crew, pytest.raises(DopeError, match=told):
-        crew.ask([0.0, 1.0], each=once(lambda: cluster.workers[0].send_signal(signal.SIGSTOP)))
+        crew.ask([0.0, 1.0], done=once(lambda: cluster.workers[0].send_signal(signal.SIGSTOP)))
     cluster.bring_to(0)
 
 

@@ -297,12 +297,12 @@ class FailingCrew(SerialCrew):
         super().__init__(recipes)
         self._left = n
 
-    def ask(self, messages, *, each=None):
+    def ask(self, messages, *, begun=None, done=None):
         self._left -= 1
         if self._left < 0:
-            super().ask(messages[: len(messages) // 2], each=each)
+            super().ask(messages[: len(messages) // 2], begun=begun, done=done)
             raise FailedError
-        return super().ask(messages, each=each)
+        return super().ask(messages, begun=begun, done=done)
 
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])

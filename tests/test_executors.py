@@ -1,4 +1,7 @@
-"""Threads: a round that ends early, by Ctrl-C or because a block failed, ends at once and leaves nobody at work."""
+"""Executors: what they tell; and rounds that end early, cancelled, by Ctrl-C or because a block failed.
+
+These end at once and leave nobody at work.
+"""
 
 import os
 import pickle
@@ -18,6 +21,7 @@ from hypothesis import strategies as st
 
 import dope
 from dope import Admm, Energy, Exact, MaxFlow, Partition, Serial, Threads
+from dope.cancellation import Cancellation, Cancelled, check_cancelled, entered
 from dope.executors.serial import SerialCrew
 from dope.methods.admm_block import BlockRecipe
 from dope.protocols import Problem
@@ -106,7 +110,10 @@ def test_an_interrupt_stops_blocks_in_threads_at_once(method):
                 while True:
                     dope.minimize(energy, blocks=4, method={method}, solver=MaxFlow(bits=32), executor=Threads(2))
             except KeyboardInterrupt:
-                print(time.monotonic(), len(at_work()), flush=True)
+                caught, end = time.monotonic(), time.monotonic() + {AT_ONCE}
+                while at_work() and time.monotonic() < end:  # the interrupt may have come while a round was ending
+                    time.sleep(0.001)
+                print(caught, len(at_work()), flush=True)
         """
     )
     command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"]
@@ -160,16 +167,98 @@ def test_a_recipe_takes_along_its_own_data_only():
 
 
 @pytest.mark.parametrize("executor", [Serial(), Threads(2)], ids=str)
-def test_who_is_sent_nothing_is_left_alone_and_each_reply_is_told(executor):
-    told = []
+def test_who_is_sent_nothing_is_left_alone_and_what_the_others_do_is_told(executor):
+    told, here = [], threading.get_ident()
+
+    def done(k, reply):
+        assert threading.get_ident() == here
+        told.append((k, reply))
+
     with executor.gather([Busy(hard_energy(4))] * 4) as crew:
-        assert crew.ask([None, 0.0, None, 0.001], each=lambda k, reply: told.append((k, reply))) == [
-            None,
-            0.0,
-            None,
-            0.001,
-        ]
-    assert sorted(told) == [(1, 0.0), (3, 0.001)]
+        replies = crew.ask([None, 0.0, None, 0.001], begun=lambda k: told.append((k, None)), done=done)
+    assert replies == [None, 0.0, None, 0.001]
+    assert len(told) == 4
+    for k, reply in [(1, 0.0), (3, 0.001)]:
+        assert told.index((k, None)) < told.index((k, reply))
+
+
+def test_serial_blocks_begin_when_those_before_are_done():
+    told = []
+    with Serial().gather([Busy(hard_energy(4))] * 3) as crew:
+        crew.ask([0.0] * 3, begun=lambda k: told.append((k, "begun")), done=lambda k, _: told.append((k, "done")))
+    assert told == [(k, what) for k in range(3) for what in ("begun", "done")]
+
+
+@dataclass(frozen=True)
+class Looping:
+    """Opens to a worker that goes round in Python until it is cancelled, after telling that it has begun."""
+
+    begun: threading.Semaphore
+    ended: list
+
+    def open(self):
+        return self._work
+
+    def _work(self, _):
+        self.begun.release()
+        try:
+            while True:
+                check_cancelled()
+                time.sleep(0.001)
+        finally:
+            self.ended.append(threading.get_ident())
+
+
+@pytest.mark.parametrize("executor", [Serial(), Threads(2)], ids=str)
+@pytest.mark.parametrize("blocks", [1, 4])
+@pytest.mark.parametrize("kind", ["core", "python"])
+def test_cancel_ends_a_round_and_leaves_nobody_at_work(executor, blocks, kind):
+    begun, ended, after = threading.Semaphore(0), [], []
+    recipes = {"core": [Busy(hard_energy(200))] * blocks, "python": [Looping(begun, ended)] * blocks}[kind]
+    at_once = min(blocks, executor.workers)
+    cancellation = Cancellation()
+
+    def cancel():
+        for _ in range(at_once):
+            begun.acquire(timeout=FOR_EVER)
+        cancellation.cancel()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with executor.gather(recipes) as crew:
+        tell = (lambda _: begun.release()) if kind == "core" else None
+        with cancellation, pytest.raises(Cancelled):
+            crew.ask([FOR_EVER] * blocks, begun=tell, done=lambda *_: after.append(1))
+        if kind == "python":
+            assert len(ended) == at_once  # when it raises, they have stopped, and nobody else has begun
+        with cancellation, pytest.raises(Cancelled):  # for good
+            crew.ask([0.0] * blocks, begun=after.append)
+        assert not after
+        if kind == "core":  # the crew itself lives on
+            assert crew.ask([0.0] * blocks) == [0.0] * blocks
+    canceller.join()
+    assert not at_work()
+
+
+@pytest.mark.parametrize("executor", [Serial(), Threads(2)], ids=str)
+def test_a_round_that_is_done_when_it_is_cancelled_is_done(executor):
+    with Cancellation() as cancellation, executor.gather([Busy(hard_energy(4))] * 2) as crew:
+        assert crew.ask([0.0, None], done=lambda *_: cancellation.cancel()) == [0.0, None]
+        with pytest.raises(Cancelled):
+            crew.ask([0.0, None])
+
+
+def test_threads_enter_what_the_calling_thread_has_entered():
+    with Cancellation() as outer, Cancellation() as inner, Threads(2).gather([Entered()] * 2) as crew:
+        for found in crew.ask([0, 0]):
+            assert found[:2] == (outer, inner)
+    assert entered() == ()
+
+
+@dataclass(frozen=True)
+class Entered:
+    def open(self):
+        return lambda _: entered()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no word here on which cores a process may use")

@@ -158,5 +158,5 @@ class Doubling:
 def test_a_watch_changes_no_reply():
     times, told = Times(), {}
     with Timed(Serial(), times).gather([Doubling(), Doubling(), Doubling()]) as crew:
-        assert crew.ask([1, None, 3], each=told.__setitem__) == [2, None, 6]
+        assert crew.ask([1, None, 3], done=told.__setitem__) == [2, None, 6]
     assert told == {0: 2, 2: 6} and [len(asked) for asked in times.asked] == [3] and times.asked[0][1] == (0.0, 0.0)

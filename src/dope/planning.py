@@ -308,14 +308,20 @@ class _RecordedCrew:
     def statistics(self) -> object:
         return getattr(self._crew, "statistics", None)
 
-    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
-        begun = time.perf_counter()
-        replies = self._crew.ask(messages, each=each)
+    def ask(
+        self,
+        messages: Sequence[Any],
+        *,
+        begun: Callable[[int], object] | None = None,
+        done: Callable[[int, Any], object] | None = None,
+    ) -> list[Any]:
+        since = time.perf_counter()
+        replies = self._crew.ask(messages, begun=begun, done=done)
         ended = time.perf_counter()
         at_work = [k for k, message in enumerate(messages) if message is not None]
         tasks = tuple(_task(self._recipes[k], messages[k], replies[k]) for k in at_work)
         kind = type(messages[at_work[0]]).__name__ if at_work else ""
-        self._asked.append(Asked(kind, len(messages), begun, ended, tasks))
+        self._asked.append(Asked(kind, len(messages), since, ended, tasks))
         return replies
 
     def __enter__(self) -> Self:

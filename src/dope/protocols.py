@@ -156,11 +156,21 @@ class Recipe(Protocol):
 class Crew(Protocol):
     """Workers that an executor keeps, until the `with` block that holds them ends."""
 
-    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
+    def ask(
+        self,
+        messages: Sequence[Any],
+        *,
+        begun: Callable[[int], object] | None = None,
+        done: Callable[[int, Any], object] | None = None,
+    ) -> list[Any]:
         """Send each worker its message, in parallel; the replies in the same order.
 
-        A worker whose message is None is left alone, and its reply is None. `each` is called, in the calling thread,
-        with the place and the reply of every other one as soon as it is there.
+        A worker whose message is None is left alone, and its reply is None. Of every other one, `begun(k)` is called,
+        in whatever thread, when worker k begins with its message, and `done(k, reply)`, in the calling thread, as soon
+        as the reply is there.
+
+        When a `Cancellation` that the calling thread has entered is cancelled, this raises `Cancelled` within tens of
+        milliseconds, and stops the workers.
         """
         ...
 

@@ -107,17 +107,23 @@ class _CountedCrew:
     def __init__(self, crew: Crew, tell: Callable[[int, int, float], None]) -> None:
         self._crew, self._tell = crew, tell
 
-    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
-        begun, done, number = time.perf_counter(), 0, sum(message is not None for message in messages)
+    def ask(
+        self,
+        messages: Sequence[Any],
+        *,
+        begun: Callable[[int], object] | None = None,
+        done: Callable[[int, Any], object] | None = None,
+    ) -> list[Any]:
+        since, blocks, number = time.perf_counter(), 0, sum(message is not None for message in messages)
 
         def counted(k: int, reply: Any) -> None:
-            nonlocal done
-            done += 1
-            self._tell(done, number, time.perf_counter() - begun)
-            if each is not None:
-                each(k, reply)
+            nonlocal blocks
+            blocks += 1
+            self._tell(blocks, number, time.perf_counter() - since)
+            if done is not None:
+                done(k, reply)
 
-        return self._crew.ask(messages, each=counted)
+        return self._crew.ask(messages, begun=begun, done=counted)
 
     @property
     def statistics(self) -> object | None:

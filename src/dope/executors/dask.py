@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from dope.errors import DopeError, InputError
-from dope.executors.dask_crew import DaskCrew
+from dope.executors.dask_crew import GOODBYE_SECONDS, DaskCrew
 from dope.executors.dask_worker import forget, text_of
 from dope.extras import require_extra
 from dope.protocols import Recipe
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_SECONDS = 5.0
-# For workers to be told that a crew has left them. Who does not hear it forgets in his own time.
-GOODBYE_SECONDS = 2.0
 # Dask warns of larger tasks; a block may well be one.
 LARGE_TASK = 1_000_000
 # Ctrl-C at the terminal reaches all processes there: workers leave it to the one that was asked to stop.
@@ -253,16 +251,14 @@ class Link:
             return None
         return future
 
-    def say_goodbye(self, run: str, workers: Collection[str]) -> None:
-        """Tell workers, as far as they hear it soon, to stop and forget a run."""
+    def say_goodbye(self, run: str, workers: Collection[str], seconds: float) -> None:
+        """Tell workers to stop and forget a run, and wait so long until they have; they may hear it later, too."""
         client = self._client
         with contextlib.suppress(Exception):
             if client.status == "running":
-                told = asyncio.run_coroutine_threadsafe(_say_goodbye(client, run, workers), client.loop.asyncio_loop)
-                try:
-                    told.result(GOODBYE_SECONDS)
-                finally:
-                    told.cancel()
+                asyncio.run_coroutine_threadsafe(
+                    asyncio.wait_for(_say_goodbye(client, run, workers), GOODBYE_SECONDS), client.loop.asyncio_loop
+                ).result(seconds)
 
     def close(self) -> None:
         with self._lock:

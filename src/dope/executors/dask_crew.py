@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import dope
+from dope.cancellation import Cancelled, check_cancelled, waking
 from dope.errors import DopeError
 from dope.executors.dask_worker import Task, Wanted, not_readable, pickled, raised_there
 from dope.protocols import Recipe
@@ -48,6 +49,10 @@ MOST_PATIENCE = 10.0
 # A living worker's heart beats every 0.5 s, among a thousand workers every 6 s: if not for so long, it hangs.
 HEARTBEAT_SECONDS = 15.0
 SECONDS_BETWEEN_LOOKS = 0.5
+# For workers to be told that a crew has left them. Who does not hear it forgets in his own time.
+GOODBYE_SECONDS = 2.0
+# The same where somebody cancelled, and waits for it: as a rule workers hear it in a few milliseconds.
+CANCEL_SECONDS = 0.05
 # How long the main thread waits before it looks up: on Windows nothing else lets Ctrl-C through.
 SECONDS_BETWEEN_GLANCES = 0.05
 
@@ -96,21 +101,36 @@ class DaskCrew:
         self._lost_since: float | None = None  # when the scheduler went
         self._hope = 0.0  # when there was last somebody who could answer
 
-    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
+    def ask(
+        self,
+        messages: Sequence[Any],
+        *,
+        begun: Callable[[int], object] | None = None,
+        done: Callable[[int, Any], object] | None = None,
+    ) -> list[Any]:
+        """As every crew; `begun(k)` is called once, when a task with block k is handed to a worker for the first time.
+
+        The worker has begun by then, or begins when it has done the few short tasks that it was handed before.
+        """
         self._hope = time.monotonic()
-        asked = _Ask(messages, self._owner, self._pace)
+        asked = _Ask(messages, self._owner, self._pace, begun)
         try:
             self._link.open()
-            while asked.open:
-                if self._connected(asked):
-                    self._look_after(asked)
-                    self._hand_out(asked)
-                for attempt, answer in self._arrived():
-                    for k in self._taken_in(asked, attempt, answer):
-                        if each is not None:
-                            each(k, asked.replies[k])
-                    self._hope = time.monotonic()  # however long that took
+            with waking(self._wake):
+                while asked.open:
+                    check_cancelled()
+                    if self._connected(asked):
+                        self._look_after(asked)
+                        self._hand_out(asked)
+                    for attempt, answer in self._arrived():
+                        for k in self._taken_in(asked, attempt, answer):
+                            if done is not None:
+                                done(k, asked.replies[k])
+                        self._hope = time.monotonic()  # however long that took
             return asked.replies
+        except Cancelled:
+            self._abandon(seconds=CANCEL_SECONDS)
+            raise
         except BaseException:  # also Ctrl-C
             self._abandon()
             raise
@@ -121,13 +141,13 @@ class DaskCrew:
     def __exit__(self, *error: object) -> None:
         self._abandon()
 
-    def _abandon(self) -> None:
-        """Cancel what is under way, and have the workers forget this run."""
+    def _abandon(self, *, seconds: float = GOODBYE_SECONDS) -> None:
+        """Cancel what is under way, and have the workers stop and forget this run; wait so long for them to hear it."""
         known = self._load.keys() - {attempt.worker for attempt in self._attempts if attempt.overdue}
         for attempt in list(self._attempts):
             self._close(attempt)
         if known:
-            self._link.say_goodbye(self._run, known)
+            self._link.say_goodbye(self._run, known, seconds)
         self._run = _new_run()  # workers keep nothing more of the old one
         self._owner.clear()
         self._load.clear()
@@ -244,6 +264,7 @@ class DaskCrew:
         self._attempts.add(attempt)
         self._load[worker] += 1
         self._bytes[worker] += size
+        asked.begin(attempt.blocks)
         self.statistics.tasks += 1
         self.statistics.bytes_sent += size
 
@@ -385,8 +406,15 @@ class _Attempt:
 class _Ask:
     """What is still open of one ask, and who should be given it."""
 
-    def __init__(self, messages: Sequence[Any], owner: Mapping[int, str], pace: dict[type, float]) -> None:
+    def __init__(
+        self,
+        messages: Sequence[Any],
+        owner: Mapping[int, str],
+        pace: dict[type, float],
+        begun: Callable[[int], object] | None,
+    ) -> None:
         self._messages, self._pace, self._since = messages, pace, time.monotonic()
+        self._tell_begun, self._begun = begun, set[int]()
         self.asked = [k for k, message in enumerate(messages) if message is not None]
         self.open = set(self.asked)
         self.waiting: set[int] = set()
@@ -398,6 +426,13 @@ class _Ask:
 
     def pickled(self, k: int) -> bytes:
         return pickled(self._messages[k], f"the message to block {k}")
+
+    def begin(self, blocks: Sequence[int]) -> None:
+        """Tell that these were handed to a worker, each of them once."""
+        for k in blocks:
+            if self._tell_begun is not None and k not in self._begun:
+                self._begun.add(k)
+                self._tell_begun(k)
 
     def reply(self, k: int, reply: Any) -> None:
         self.replies[k] = reply

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import dope
-from dope import _core
+from dope.cancellation import Cancellation, check_cancelled
 from dope.errors import DopeError, InputError
 from dope.protocols import Recipe, Worker
 
@@ -74,6 +74,7 @@ def _result(run: str, k: int, recipe: bytes | None, message: bytes) -> Result:
     except Exception as error:
         return k, "failed", Failure.of(error, unreadable=True), 0.0
     try:
+        check_cancelled()
         if how is not None:
             worker = how.open()
             opening = time.perf_counter() - begun + len(recipe or b"") / BYTES_PER_SECOND
@@ -95,22 +96,24 @@ class _OpenBlocks:
 
     def __init__(self) -> None:
         self._blocks: dict[tuple[str, int], Worker] = {}
-        self._at_work: set[tuple[str, _core.Cancel]] = set()
+        self._at_work: set[tuple[str, Cancellation]] = set()
         self._ended: deque[str] = deque(maxlen=1024)
         self._lock = threading.Lock()
 
     @contextmanager
     def at_work(self, run: str) -> Iterator[None]:
-        """The core's work in here stops when the run is forgotten."""
-        cancel = _core.Cancel()
+        """Work in here is cancelled when the run is forgotten, or was before it began."""
+        cancellation = Cancellation()
         with self._lock:
-            self._at_work.add((run, cancel))
+            self._at_work.add((run, cancellation))
+            if run in self._ended:
+                cancellation.cancel()
         try:
-            with cancel:
+            with cancellation:
                 yield
         finally:
             with self._lock:
-                self._at_work.discard((run, cancel))
+                self._at_work.discard((run, cancellation))
 
     def take(self, run: str, k: int) -> Worker | None:
         with self._lock:
@@ -131,9 +134,9 @@ class _OpenBlocks:
             self._ended.append(run)
             for key in [key for key in self._blocks if key[0] == run]:
                 del self._blocks[key]
-            for whose, cancel in self._at_work:
+            for whose, cancellation in self._at_work:
                 if whose == run:
-                    cancel.cancel()
+                    cancellation.cancel()
 
     def __len__(self) -> int:
         return len(self._blocks)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from dope.cancellation import check_cancelled
 from dope.protocols import Recipe, Worker
 
 
@@ -32,12 +33,24 @@ class SerialCrew:
         self._recipes = recipes
         self._opened: dict[int, Worker] = {}
 
-    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
+    def ask(
+        self,
+        messages: Sequence[Any],
+        *,
+        begun: Callable[[int], object] | None = None,
+        done: Callable[[int, Any], object] | None = None,
+    ) -> list[Any]:
         replies: list[Any] = []
         for k, message in enumerate(messages):
-            replies.append(None if message is None else self.ask_one(k, message))
-            if message is not None and each is not None:
-                each(k, replies[k])
+            if message is None:
+                replies.append(None)
+                continue
+            check_cancelled()
+            if begun is not None:
+                begun(k)
+            replies.append(self.ask_one(k, message))
+            if done is not None:
+                done(k, replies[k])
         return replies
 
     def ask_one(self, k: int, message: Any) -> Any:

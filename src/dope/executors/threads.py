@@ -1,17 +1,20 @@
 """Blocks side by side in threads of this process: the core releases the GIL, and memory is shared.
 
-A round ends early when a block fails or on Ctrl-C: then the core stops in the other blocks, and none is left at work.
+A round ends early when a block fails, is cancelled, or on Ctrl-C: then the other blocks are cancelled, and none is left
+at work. The core stops by itself, and so does what calls `check_cancelled`; other work runs to its end.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dope import _core
+from dope.cancellation import Cancellation, check_cancelled, entered, waking
 from dope.errors import InputError
 from dope.executors.serial import SerialCrew
 from dope.protocols import Recipe
@@ -58,32 +61,44 @@ class ThreadCrew:
         self._crew = SerialCrew(recipes)
         self._pool = ThreadPoolExecutor(min(number, max(1, len(recipes))), thread_name_prefix="dope")
 
-    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
-        cancel = _core.Cancel()
+    def ask(
+        self,
+        messages: Sequence[Any],
+        *,
+        begun: Callable[[int], object] | None = None,
+        done: Callable[[int, Any], object] | None = None,
+    ) -> list[Any]:
+        round_ = Cancellation()
+        cancellations = (*entered(), round_)
+        arrivals: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()  # None: somebody cancelled
         asked: dict[Future[Any], int] = {}
         replies: list[Any] = [None] * len(messages)
+
+        def ask_one(k: int, message: Any) -> Any:
+            with ExitStack() as stack:
+                for cancellation in cancellations:
+                    stack.enter_context(cancellation)
+                check_cancelled()
+                if begun is not None:
+                    begun(k)
+                return self._crew.ask_one(k, message)
+
         try:
-            for k, message in enumerate(messages):
-                if message is not None:
-                    asked[self._pool.submit(self._ask_one, cancel, k, message)] = k
-            open_ = set(asked)
-            while open_:
-                done, open_ = wait(open_, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
-                for future in sorted(done, key=asked.__getitem__):
+            with waking(lambda: arrivals.put(None)):
+                for k, message in enumerate(messages):
+                    if message is not None:
+                        asked[self._pool.submit(ask_one, k, message)] = k
+                for future in asked:
+                    future.add_done_callback(arrivals.put)
+                for future in _arriving(arrivals, len(asked)):
                     replies[asked[future]] = future.result()  # raises what went wrong in a block
-                    if each is not None:
-                        each(asked[future], replies[asked[future]])
+                    if done is not None:
+                        done(asked[future], replies[asked[future]])
             return replies
         except BaseException:  # also Ctrl-C
-            cancel.cancel()
+            round_.cancel()
             wait(asked)
             raise
-
-    def _ask_one(self, cancel: _core.Cancel, k: int, message: Any) -> Any:
-        if cancel.cancelled:
-            raise _core.Cancelled("cancelled before it began")
-        with cancel:
-            return self._crew.ask_one(k, message)
 
     def __enter__(self) -> Self:
         return self
@@ -91,3 +106,16 @@ class ThreadCrew:
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
         self._crew.__exit__(*error)
+
+
+def _arriving(arrivals: queue.SimpleQueue[Future[Any] | None], number: int) -> Iterator[Future[Any]]:
+    """So many futures, each as soon as it is done; raises Cancelled as soon as somebody cancels."""
+    while number:
+        check_cancelled()
+        try:
+            future = arrivals.get(timeout=SECONDS_BETWEEN_LOOKS)
+        except queue.Empty:
+            continue
+        if future is not None:
+            number -= 1
+            yield future

@@ -353,14 +353,14 @@ class _Run:
         recipes = [BoxRecipe(self._energy, _box(block.where)) for block in partition.blocks]
         self._sent += sum(len(message.codes or b"") for message in messages if message is not None)
 
-        def each(k: int, reply: Any) -> None:
+        def done(k: int, reply: Any) -> None:
             self._tasks.append((k, reply.work))
             self._received += reply.bytes
             if take is not None:
                 take(k, reply)
 
         with self._problem.executor.gather(recipes) as crew:
-            replies = crew.ask(messages, each=each)
+            replies = crew.ask(messages, done=done)
             self._statistics = getattr(crew, "statistics", None)
         return replies
 

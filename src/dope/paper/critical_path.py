@@ -53,12 +53,18 @@ class TimedCrew:
         self._crew = crew
         self._times = times
 
-    def ask(self, messages: Sequence[Any], *, each: Callable[[int, Any], object] | None = None) -> list[Any]:
-        timed = [(None, (0.0, 0.0)) if reply is None else reply for reply in self._crew.ask(messages)]
+    def ask(
+        self,
+        messages: Sequence[Any],
+        *,
+        begun: Callable[[int], object] | None = None,
+        done: Callable[[int, Any], object] | None = None,
+    ) -> list[Any]:
+        timed = [(None, (0.0, 0.0)) if reply is None else reply for reply in self._crew.ask(messages, begun=begun)]
         self._times.asked.append([seconds for _, seconds in timed])
         for k, (message, (reply, _)) in enumerate(zip(messages, timed, strict=True)):
-            if each is not None and message is not None:
-                each(k, reply)
+            if done is not None and message is not None:
+                done(k, reply)
         return [reply for reply, _ in timed]
 
     def __enter__(self) -> Self:
