@@ -24,19 +24,25 @@ nb::object from_digits(const ExactSum& sum, std::size_t first) {
 template <class Value>
 ExactSum sum_of(nb::handle values, const Point& shape, const nb::object& where) {
     const Contiguous<Value> numbers(values, shape, "values", "float32 or float64");
-    const auto count = static_cast<std::size_t>(volume(shape));
+    const Index count = volume(shape);
     ExactSum sum;
     if (where.is_none()) {
-        const nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < count; ++i) sum.add(double{numbers.data()[i]});
+        at_work([&](const Poll&) {
+            in_pieces(count, [&](Index low, Index high) {
+                for (Index i = low; i < high; ++i) sum.add(double{numbers.data()[i]});
+            });
+        });
         return sum;
     }
     const Contiguous<bool> chosen(where, shape, "where", "bool");
-    const nb::gil_scoped_release release;
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(chosen.data());
-    for (std::size_t i = 0; i < count; ++i) {
-        if (bytes[i] != 0) sum.add(double{numbers.data()[i]});
-    }
+    at_work([&](const Poll&) {
+        in_pieces(count, [&](Index low, Index high) {
+            for (Index i = low; i < high; ++i) {
+                if (bytes[i] != 0) sum.add(double{numbers.data()[i]});
+            }
+        });
+    });
     return sum;
 }
 
