@@ -111,7 +111,8 @@ def job_cluster(python):
 
 
 def start_quietly(command):
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

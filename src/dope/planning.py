@@ -33,7 +33,7 @@ from dope.durable import write_text
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Serial
-from dope.executors.dask_crew import TASKS_PER_THREAD
+from dope.executors.remote_crew import TASKS_PER_THREAD
 from dope.fixed_point import Costs as IntegerCosts
 from dope.fixed_point import FixedPoint
 from dope.lazy import LazyEnergy
