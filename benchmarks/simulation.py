@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from lines import Record
 
-from dope.executors.dask_crew import MOST_LOSSES, SHORT_SECONDS, TASKS_PER_THREAD
+from dope.executors.remote_crew import MOST_LOSSES, TASKS_PER_THREAD
+from dope.executors.round import SHORT_SECONDS
 from dope.forecast import Costs, Forecast, forecast_rounds
 from dope.planning import Plan
 

@@ -1,14 +1,20 @@
 // Long work without the GIL, which Ctrl-C and Cancel stop.
 #pragma once
 
+#include <nanobind/nanobind.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <vector>
 
-#include "bind.h"
 #include "flow_types.h"
+#include "pause.h"
 
 namespace dope {
+
+namespace nb = nanobind;
 
 // Work in the threads that entered one of these stops soon after cancel(), from whichever thread.
 class Cancel {
@@ -65,12 +71,15 @@ inline nb::handle& cancelled_error() {
     return error;
 }
 
-// work(poll) without the GIL.
+// work(poll) without the GIL; what does not take a poll asks by a Pause.
 template <class Work>
 auto at_work(Work&& work) {
     try {
         const nb::gil_scoped_release release;
-        return work(Poll(SignalPoll()));
+        if (Cancel::here()) throw Interrupted();  // however little there is to do
+        const Poll poll{SignalPoll()};
+        const PollHere here(poll);
+        return work(poll);
     } catch (const Interrupted&) {
         if (!PyErr_Occurred()) PyErr_SetString(cancelled_error().ptr(), "cancelled");
         throw nb::python_error();

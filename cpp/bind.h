@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "at_work.h"
 #include "box.h"
 #include "exact_sum.h"
 #include "view.h"
@@ -138,14 +139,12 @@ nb::ndarray<nb::numpy, T> array_owning(std::unique_ptr<T[]> memory, const Point&
     return nb::ndarray<nb::numpy, T>(start, extents.size(), extents.data(), owner);
 }
 
-// A new NumPy array of this shape; `fill(T*)` writes it without the GIL.
+// A new NumPy array of this shape; `fill(T*)` writes all of it without the GIL, which also is the
+// first time that its memory is touched.
 template <class T, class Fill>
 nb::ndarray<nb::numpy, T> fresh_array(const Point& shape, Fill&& fill) {
-    auto memory = std::make_unique<T[]>(static_cast<std::size_t>(volume(shape)));
-    {
-        const nb::gil_scoped_release release;
-        fill(memory.get());
-    }
+    std::unique_ptr<T[]> memory(new T[static_cast<std::size_t>(volume(shape))]);
+    at_work([&](const Poll&) { fill(memory.get()); });
     return array_owning(std::move(memory), shape);
 }
 

@@ -121,10 +121,11 @@ void bind_blocks(nb::module_& m) {
                 const Contiguous<std::int64_t> ends(edges, {pairs, 2}, "edges", "int64");
                 const Contiguous<double> values(weights, {pairs}, "weights", "float64");
                 auto of_sites = members_from(members, sites, number);
-                const nb::gil_scoped_release release;
-                return block_graph_flow(sites, ends.data(), values.data(),
-                                        static_cast<std::size_t>(pairs), scale, bits,
-                                        std::move(of_sites), static_cast<std::size_t>(number));
+                return at_work([&](const Poll&) {
+                    return block_graph_flow(sites, ends.data(), values.data(),
+                                            static_cast<std::size_t>(pairs), scale, bits,
+                                            std::move(of_sites), static_cast<std::size_t>(number));
+                });
             },
             nb::arg("sites"), nb::arg("edges"), nb::arg("weights"), nb::arg("scale"),
             nb::arg("bits"), nb::arg("members"), nb::arg("number"),
@@ -214,10 +215,15 @@ void bind_blocks(nb::module_& m) {
         .def("check", for_block([](BlockFlow& self, std::size_t g, const Poll&) { self.check(g); }),
              nb::arg("g"), "Recompute slowly what must hold; RuntimeError where it does not.");
 
-    flow.def("certify", &BlockFlow::certify, nb::call_guard<nb::gil_scoped_release>(),
-             "Whether no path is left, where no survey found a conflict.")
+    flow.def(
+            "certify",
+            [](BlockFlow& self) { return at_work([&](const Poll&) { return self.certify(); }); },
+            "Whether no path is left, where no survey found a conflict.")
         .def(
-            "push", [](BlockFlow& self) { return whole_number(self.push()); },
+            "push",
+            [](BlockFlow& self) {
+                return whole_number(at_work([&](const Poll&) { return self.push(); }));
+            },
             "Push flow over every conflict; how much.")
         .def("changed", &BlockFlow::changed, "The groups to solve again.")
         .def(
@@ -244,8 +250,9 @@ void bind_blocks(nb::module_& m) {
                 self.merge(one, other);
             },
             nb::arg("g"), nb::arg("h"), "Make two groups one, named by the lower.")
-        .def("measure", &BlockFlow::measure, nb::call_guard<nb::gil_scoped_release>(),
-             "Find how many walls lie between every site and a sink; before discharges.")
+        .def(
+            "measure", [](BlockFlow& self) { at_work([&](const Poll&) { self.measure(); }); },
+            "Find how many walls lie between every site and a sink; before discharges.")
         .def("deliver", &BlockFlow::deliver, "What was discharged arrives.")
         .def(
             "flows",

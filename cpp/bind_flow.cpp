@@ -42,16 +42,19 @@ void bind_common(nb::class_<AnyFlow>& flow, Shape shape) {
                 return array_owning(std::move(out), extents);
             },
             nb::arg("largest") = false, "The minimizer with the fewest True, or with the most.")
-        .def("value", &AnyFlow::value, nb::call_guard<nb::gil_scoped_release>(),
-             "The minimum, rounded down to a float.")
+        .def(
+            "value",
+            [](const AnyFlow& self) { return at_work([&](const Poll&) { return self.value(); }); },
+            "The minimum, rounded down to a float.")
         .def(
             "minimum",
             [](const AnyFlow& self) {
                 return whole_number(at_work([&](const Poll&) { return self.minimum(); }));
             },
             "The minimum in units of 1 / scale, an int.")
-        .def("check", &AnyFlow::check, nb::call_guard<nb::gil_scoped_release>(),
-             "Recompute slowly what must hold after minimize; RuntimeError where it does not.")
+        .def(
+            "check", [](AnyFlow& self) { at_work([&](const Poll&) { self.check(); }); },
+            "Recompute slowly what must hold after minimize; RuntimeError where it does not.")
         .def_prop_ro("bytes", &AnyFlow::bytes, "Bytes held, without the lists of work at hand.");
 }
 
@@ -106,9 +109,10 @@ void bind_flow(nb::module_& m) {
                   const Index pairs = found.ndim() == 2 ? static_cast<Index>(found.shape(0)) : 0;
                   const Contiguous<std::int64_t> ends(edges, {pairs, 2}, "edges", "int64");
                   const Contiguous<double> values(weights, {pairs}, "weights", "float64");
-                  const nb::gil_scoped_release release;
-                  return graph_flow(sites, ends.data(), values.data(),
-                                    static_cast<std::size_t>(pairs), scale, bits);
+                  return at_work([&](const Poll&) {
+                      return graph_flow(sites, ends.data(), values.data(),
+                                        static_cast<std::size_t>(pairs), scale, bits);
+                  });
               }),
               nb::arg("sites"), nb::arg("edges"), nb::arg("weights"), nb::arg("scale"),
               nb::arg("bits"));

@@ -9,8 +9,7 @@ namespace dope {
 void bind_mean_field(nb::module_& m) {
     nb::class_<MeanField>(m, "MeanField", "Mean field that cools down. Arrays are flat.")
         .def(nb::new_([](const Neighbors& neighbors) {
-                 const nb::gil_scoped_release release;
-                 return mean_field(neighbors);
+                 return at_work([&](const Poll&) { return mean_field(neighbors); });
              }),
              nb::arg("neighbors"))
         .def_prop_ro("strength", &MeanField::strength)

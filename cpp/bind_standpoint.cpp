@@ -35,8 +35,7 @@ void bind_standpoint(nb::module_& m) {
         .def_static(
             "grid",
             [](const GridWeights& weights) {
-                const nb::gil_scoped_release release;
-                return Neighbors(weights);
+                return at_work([&](const Poll&) { return Neighbors(weights); });
             },
             nb::arg("weights"))
         .def_static(
@@ -44,8 +43,9 @@ void bind_standpoint(nb::module_& m) {
             [](Index sites, const nb::object& edges, const nb::object& weights) {
                 const Edges pairs(edges, weights);
                 require_sites(sites);
-                const nb::gil_scoped_release release;
-                return Neighbors(sites, pairs.ends(), pairs.weights(), pairs.pairs());
+                return at_work([&](const Poll&) {
+                    return Neighbors(sites, pairs.ends(), pairs.weights(), pairs.pairs());
+                });
             },
             nb::arg("sites"), nb::arg("edges"), nb::arg("weights"));
 
@@ -53,8 +53,7 @@ void bind_standpoint(nb::module_& m) {
                            "An energy seen from labels: what every flip costs, kept up to date "
                            "while labels move. Arrays are flat.")
         .def(nb::new_([](const Neighbors& neighbors) {
-                 const nb::gil_scoped_release release;
-                 return standpoint(neighbors);
+                 return at_work([&](const Poll&) { return standpoint(neighbors); });
              }),
              nb::arg("neighbors"))
         .def(
@@ -62,19 +61,14 @@ void bind_standpoint(nb::module_& m) {
             [](Standpoint& self, const nb::object& unary, const nb::object& labels) {
                 const Contiguous<double> values(unary, {self.sites()}, "unary", "float64");
                 const LabelBytes bytes(labels, {self.sites()});
-                const nb::gil_scoped_release release;
-                self.stand(values.data(), bytes.data());
+                at_work([&](const Poll&) { self.stand(values.data(), bytes.data()); });
             },
             nb::arg("unary"), nb::arg("labels"))
         .def(
             "falls",
             [](const Standpoint& self, const nb::object& to) {
                 const LabelBytes bytes(to, {self.sites()});
-                Falls found;
-                {
-                    const nb::gil_scoped_release release;
-                    found = self.falls(bytes.data());
-                }
+                const Falls found = at_work([&](const Poll&) { return self.falls(bytes.data()); });
                 return nb::make_tuple(found.actual, found.predicted);
             },
             nb::arg("to"))
@@ -82,14 +76,13 @@ void bind_standpoint(nb::module_& m) {
             "move",
             [](Standpoint& self, const nb::object& to) {
                 const LabelBytes bytes(to, {self.sites()});
-                const nb::gil_scoped_release release;
-                self.move(bytes.data());
+                at_work([&](const Poll&) { self.move(bytes.data()); });
             },
             nb::arg("to"))
         .def(
             "descend",
             [](Standpoint& self, Index most) {
-                return at_work([&](const Poll& poll) { return self.descend(most, poll); });
+                return at_work([&](const Poll&) { return self.descend(most); });
             },
             nb::arg("most"))
         .def(

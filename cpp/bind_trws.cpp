@@ -9,8 +9,7 @@ namespace dope {
 void bind_trws(nb::module_& m) {
     nb::class_<Trws>(m, "Trws", "Sequential tree-reweighted message passing. Arrays are flat.")
         .def(nb::new_([](const Neighbors& neighbors) {
-                 const nb::gil_scoped_release release;
-                 return trws(neighbors);
+                 return at_work([&](const Poll&) { return trws(neighbors); });
              }),
              nb::arg("neighbors"))
         .def(

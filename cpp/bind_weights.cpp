@@ -87,20 +87,17 @@ nb::tuple contrast_of(nb::handle feature_array, nb::handle offset_rows, const nb
         throw std::invalid_argument("unit is " + std::to_string(unit) +
                                     ": expected a number above 0");
     }
-    Contrast total;
-    {
-        const nb::gil_scoped_release release;
-        total = contrast(features, shape, offsets, box, unit, inside);
-    }
+    const Contrast total =
+        at_work([&](const Poll&) { return contrast(features, shape, offsets, box, unit, inside); });
     return nb::make_tuple(whole_number(total.sum), total.pairs);
 }
 
 ExactSum exact_roughness_of(const GridWeights& weights, nb::handle labels, const Box& box,
                             const char* expected) {
     const Contiguous<bool> values(labels, weights.shape(), "y", expected);
-    const nb::gil_scoped_release release;
     // As bytes: nobody promises that a NumPy bool is 0 or 1 in memory.
-    return roughness(weights, reinterpret_cast<const std::uint8_t*>(values.data()), box);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(values.data());
+    return at_work([&](const Poll&) { return roughness(weights, bytes, box); });
 }
 
 double roughness_of(const GridWeights& weights, nb::handle y, const nb::sequence& low,
@@ -108,8 +105,7 @@ double roughness_of(const GridWeights& weights, nb::handle y, const nb::sequence
     const Box box = box_from(low, high, weights.shape());
     if (array_from(y, "y").dtype() == nb::dtype<double>()) {
         const Contiguous<double> numbers(y, weights.shape(), "y", "float64");
-        const nb::gil_scoped_release release;
-        return roughness(weights, numbers.data(), box);
+        return at_work([&](const Poll&) { return roughness(weights, numbers.data(), box); });
     }
     return exact_roughness_of(weights, y, box, "bool or float64").nearest();
 }

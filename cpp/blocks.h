@@ -38,7 +38,8 @@
 namespace dope {
 
 // Calls that name a block or a group may be made by several threads at once, for different blocks
-// that are not in one group; all others by one thread while no other is at work.
+// that are not in one group; all others by one thread while no other is at work. When one of them
+// was interrupted, flow may be on its way: there is nothing to go on from.
 template <class Network>
 class Blocks {
   public:
@@ -69,8 +70,13 @@ class Blocks {
 
     // Raises the walls around a block.
     void wall_in(std::size_t k) {
+        Pause pause;
         network_.for_each_crossing(
-            k, [](Site) { return true; }, [&](Site v, Arc m) { network_.shut(v, m); });
+            k, [](Site) { return true; },
+            [&](Site v, Arc m) {
+                pause(4);
+                network_.shut(v, m);
+            });
     }
 
     // A new unary for a block, instead of `before`, or of none.
@@ -79,7 +85,9 @@ class Blocks {
         const Search& search = *blocks_[group_[k]].search;
         block.beyond = ExactSum();
         std::size_t i = 0;
+        Pause pause;
         network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+            pause(4 * length);
             for (Site v = first; v < first + length; ++v, ++i) {
                 const Excess now = search.price(unary[i]);
                 search.add_beyond(unary[i], block.beyond);
@@ -111,7 +119,9 @@ class Blocks {
         if (of_all && marked_.empty()) {
             throw std::runtime_error("the labels of all were asked for: expected certify() first");
         }
+        Pause pause;
         network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+            pause(2 * length);
             for (Site v = first; v < first + length; ++v) {
                 *out++ = network_.level(v) > 0 || (of_all && reached(v));
             }
@@ -121,7 +131,9 @@ class Blocks {
     // The minimum of a block with the flow over its walls as it is, in units of 1 / scale.
     ExactSum bound(std::size_t k) const {
         ExactSum total = blocks_[k].beyond;
+        Pause pause;
         network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+            pause(2 * length);
             constexpr Site kTogether = 1 << 12;  // of less than 2^51 each
             while (length > 0) {
                 const Site next = first + std::min(kTogether, length);
@@ -137,8 +149,13 @@ class Blocks {
     // The flow between a block and places behind its own, also where there is no wall any more.
     std::vector<WallFlow> flows(std::size_t k) const {
         std::vector<WallFlow> found;
+        Pause pause;
         network_.for_each_crossing(
-            k, [](Site) { return true; }, [&](Site v, Arc m) { note_flow(v, m, found); });
+            k, [](Site) { return true; },
+            [&](Site v, Arc m) {
+                pause(8);
+                note_flow(v, m, found);
+            });
         return found;
     }
 
@@ -148,9 +165,11 @@ class Blocks {
         std::vector<Conflict>& conflicts = blocks_[k].conflicts;
         conflicts.clear();
         Site last = -1;
+        Pause pause;
         network_.for_each_crossing(
             k, [&](Site v) { return network_.level(v) > 0; },
             [&](Site v, Arc m) {
+                pause(8);
                 // In a group, no open arc leaves the sources' side.
                 if (network_.residual(v, m) == 0) return;
                 const Site u = network_.head(v, m);
@@ -169,10 +188,12 @@ class Blocks {
     // with everything outside 0, the largest with everything outside 1. One block after another.
     void bracket(std::size_t g, bool outside, bool* out, const Poll& poll) {
         std::vector<Shift> shifts;
+        Pause pause;
         for (const std::size_t k : blocks_[g].members) {
             network_.for_each_crossing(
                 k, [](Site) { return true; },
                 [&](Site v, Arc m) {
+                    pause(8);
                     const Site u = network_.head(v, m);
                     const Excess forth = network_.residual(v, m);
                     const Excess back = network_.residual(u, network_.opposite(v, m));
@@ -186,6 +207,7 @@ class Blocks {
         search.resume(shifts, poll);
         for (const std::size_t k : blocks_[g].members) {
             network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+                pause(2 * length);
                 for (Site v = first; v < first + length; ++v) {
                     *out++ = outside ? network_.level(v) >= 0 : network_.level(v) > 0;
                 }
@@ -220,12 +242,14 @@ class Blocks {
     bool certify() {
         marked_.assign(static_cast<std::size_t>(network_.sites()), false);
         bool conflicts = false;
+        Pause pause;
         std::vector<Site> queue;  // free sites that lead to a sink
         for_each_before_a_sink([&](Site v) {
             if (network_.level(v) == 0) mark(v, queue);
         });
         for (std::size_t q = 0; q < queue.size(); ++q) {
             const Site v = queue[q];
+            pause(4 * network_.degree(v));
             for (Arc m = 0; m < network_.degree(v); ++m) {
                 const Site u = network_.head(v, m);
                 const Arc towards = network_.opposite(v, m);
@@ -245,8 +269,12 @@ class Blocks {
     // Pushes flow over every conflict; returns how much.
     ExactSum push() {
         ExactSum pushed;
+        Pause pause;
         for (Block& block : blocks_) {
-            for (const Conflict conflict : block.conflicts) pushed.add(push_over(conflict));
+            for (const Conflict conflict : block.conflicts) {
+                pause(128);
+                pushed.add(push_over(conflict));
+            }
             block.conflicts.clear();
         }
         return pushed;
@@ -297,6 +325,7 @@ class Blocks {
         distance_.assign(static_cast<std::size_t>(network_.sites()), kUnreachable);
         std::vector<Site> queue;
         std::vector<Site> next;
+        Pause pause;
         const auto reach = [&](Site v, std::int32_t walls, std::vector<Site>& list) {
             std::int32_t& known = distance_[static_cast<std::size_t>(v)];
             if (network_.level(v) < 0 || known != kUnreachable) return;
@@ -307,6 +336,7 @@ class Blocks {
         for (std::int32_t walls = 1; !queue.empty(); ++walls) {
             for (std::size_t q = 0; q < queue.size(); ++q) {
                 const Site v = queue[q];
+                pause(4 * network_.degree(v));
                 for (Arc m = 0; m < network_.degree(v); ++m) {
                     const Site u = network_.head(v, m);
                     const Arc towards = network_.opposite(v, m);
@@ -422,6 +452,7 @@ class Blocks {
     // Marks the free sites that sources reach over walls.
     void reach_free_sites() {
         marked_.assign(marked_.size(), false);
+        Pause pause;
         std::vector<Site> queue;
         for (std::size_t k = 0; k < blocks_.size(); ++k) {
             network_.for_each_crossing(
@@ -433,6 +464,7 @@ class Blocks {
         }
         for (std::size_t q = 0; q < queue.size(); ++q) {
             const Site v = queue[q];
+            pause(4 * network_.degree(v));
             for (Arc m = 0; m < network_.degree(v); ++m) {
                 const Site u = network_.head(v, m);
                 if (network_.residual(v, m) > 0 && network_.level(u) == 0) mark(u, queue);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "flow_types.h"
+#include "pause.h"
 #include "portable_exp.h"
 
 namespace dope {
@@ -29,12 +30,14 @@ inline void require_scale(double scale) {
 }
 
 inline void require_numbers(const double* unary, std::size_t sites) {
-    for (std::size_t i = 0; i < sites; ++i) {
-        if (std::isnan(unary[i])) {
-            throw std::invalid_argument("unary is NaN at flat position " + std::to_string(i) +
-                                        ": expected numbers");
+    in_pieces(static_cast<std::int64_t>(sites), [&](std::int64_t low, std::int64_t high) {
+        for (std::int64_t i = low; i < high; ++i) {
+            if (std::isnan(unary[i])) {
+                throw std::invalid_argument("unary is NaN at flat position " + std::to_string(i) +
+                                            ": expected numbers");
+            }
         }
-    }
+    });
 }
 
 // rint(weight * scale) if that is a capacity of this type; otherwise -1.

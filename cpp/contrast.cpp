@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "pause.h"
 #include "wide_vectors.h"
 
 namespace dope {
@@ -172,12 +173,14 @@ Contrast contrast(const Features& features, const Point& shape, const std::vecto
                   const Box& box, double unit, const std::optional<MaskView>& inside) {
     Contrast total;
     Adder adder(features, unit);
+    Pause pause;
     for (const Point& offset : offsets) {
         const auto add = [&](const Point& first, Index length) {
             total.pairs += length;
             adder.add(first, offset, length, total.sum);
         };
         for_each_run(tails(box, shape, offset), [&](const Point& first, Index length) {
+            pause(length * features.channels);
             if (inside) {
                 for_each_run_inside(*inside, first, offset, length, add);
             } else {

@@ -3,6 +3,9 @@
 #include <cmath>
 #include <vector>
 
+#include "pause.h"
+#include "shared_array.h"
+
 namespace dope {
 
 namespace {
@@ -52,17 +55,19 @@ class Envelope {
 };
 
 // Squared distances to the nearest site whose square is 0.
-void transform(const Point& shape, std::vector<double>& squares) {
+void transform(const Point& shape, double* squares) {
     const Point strides = row_major_strides(shape);
+    Pause pause;
     for (std::size_t a = shape.size(); a-- > 0;) {
         Envelope envelope(shape[a]);
         Box lines = whole(shape);
         lines.high[a] = 1;
         for_each_run(lines, [&](const Point& first, Index length) {
             const Index last = strides[shape.size() - 1];
-            double* start = squares.data() + dot(first, strides);
+            double* start = squares + dot(first, strides);
             for (Index t = 0; t < length; ++t) {
                 envelope.lower(start + t * last, shape[a], strides[a]);
+                pause(8 * shape[a]);
             }
         });
     }
@@ -72,22 +77,27 @@ void transform(const Point& shape, std::vector<double>& squares) {
 
 void distances(const Point& shape, const std::uint8_t* labels, double* out) {
     const Index sites = volume(shape);
-    std::vector<double> to_zero(static_cast<std::size_t>(sites)), to_one(to_zero.size());
+    const SharedArray<double> to_zero(static_cast<std::size_t>(sites));
+    const SharedArray<double> to_one(to_zero.size());
     bool any = false;
-    for (Index i = 0; i < sites; ++i) {
-        const bool one = labels[i] != 0;
-        any = any || one;
-        to_zero[i] = one ? kFar : 0.0;
-        to_one[i] = one ? 0.0 : kFar;
-    }
+    in_pieces(sites, [&](Index low, Index high) {
+        for (Index i = low; i < high; ++i) {
+            const bool one = labels[i] != 0;
+            any = any || one;
+            to_zero[i] = one ? kFar : 0.0;
+            to_one[i] = one ? 0.0 : kFar;
+        }
+    });
     if (!any) {
         for (Index i = 0; i < sites; ++i) out[i] = 1.0;
         return;
     }
-    transform(shape, to_zero);
-    transform(shape, to_one);
+    transform(shape, to_zero.data());
+    transform(shape, to_one.data());
     Index i = 0;
+    Pause pause;
     for_each_run(whole(shape), [&](const Point& first, Index length) {
+        pause(4 * length);
         Point at = first;
         for (Index t = 0; t < length; ++t, ++at.back(), ++i) {
             double square = to_one[i];

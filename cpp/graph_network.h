@@ -8,6 +8,7 @@
 #include "flow.h"
 #include "function_ref.h"
 #include "parent.h"
+#include "pause.h"
 #include "shared_array.h"
 
 namespace dope {
@@ -33,7 +34,9 @@ class GraphNetwork {
           parent_(static_cast<std::size_t>(sites)) {
         std::fill(parent_.begin(), parent_.end(), Parent<StoredArc>::kNone);
         require_scale(scale);
+        Pause pause;
         for (std::size_t e = 0; e < 2 * pairs; ++e) {
+            pause(4);
             if (ends[e] < 0 || ends[e] >= sites) {
                 throw std::invalid_argument("edge " + std::to_string(e / 2) + " ends at site " +
                                             std::to_string(ends[e]) + ": expected 0 to " +
@@ -46,6 +49,7 @@ class GraphNetwork {
         std::vector<Arc> filled(static_cast<std::size_t>(sites), 0);
         std::vector<std::int64_t> sums(static_cast<std::size_t>(sites), 0);
         for (std::size_t e = 0; e < pairs; ++e) {
+            pause(32);
             const auto i = static_cast<Site>(ends[2 * e]);
             const auto j = static_cast<Site>(ends[2 * e + 1]);
             if (i == j) {
@@ -170,7 +174,9 @@ class GraphNetwork {
         parts_.assign(number, {});
         crossings_.assign(number, {});
         shut_ = SharedArray<bool>(heads_.size());
+        Pause pause;
         for (Site v = 0; v < sites(); ++v) {
+            pause(4 * (1 + degree(v)));
             Part& part = parts_[block_of(v)];
             const bool goes_on = !part.empty() && part.back().first + part.back().length == v;
             if (goes_on) {

@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "pause.h"
+
 namespace dope {
 
 namespace {
@@ -60,7 +62,9 @@ void GridCoupling::for_each_coupled_run(const Point& step, Visit&& visit) const 
         j[last] = low + step[last];
         visit(std::as_const(i), std::as_const(j), high - low);
     };
+    Pause pause;
     for_each_run(tails(block_, region(), step), [&](const Point& first, Index length) {
+        pause(8 * length);
         for (std::size_t a = 0; a < last; ++a) {
             i[a] = first[a];
             j[a] = first[a] + step[a];

@@ -1,5 +1,6 @@
 #include "grid_weights.h"
 
+#include "pause.h"
 #include "portable_exp.h"
 #include "wide_vectors.h"
 
@@ -245,9 +246,12 @@ std::span<const double> ScatteredWeights::take(std::size_t m) {
 }
 
 void GridWeights::all(std::size_t m, double* out) const {
-    std::fill_n(out, volume(shape_), 0.0);
+    in_pieces(volume(shape_),
+              [&](Index low, Index high) { std::fill(out + low, out + high, 0.0); });
     const Point strides = row_major_strides(shape_);
+    Pause pause;
     for_each_run(tails(m), [&](const Point& first, Index length) {
+        pause(length * (features_ ? 4 + features_->channels : 1));
         row(m, first, length, out + dot(first, strides));
     });
 }

@@ -48,6 +48,7 @@
 #include "forest.h"
 #include "matches.h"
 #include "parent.h"
+#include "pause.h"
 #include "portable_exp.h"
 #include "shared_array.h"
 
@@ -63,7 +64,7 @@ class MaxFlow {
     MaxFlow(Network network, double scale)
         : MaxFlow(network, scale, Excesses(static_cast<std::size_t>(network.sites())),
                   network.everything()) {
-        unary_.assign(sites_, 0);
+        unary_ = SharedArray<std::int64_t>(sites_);
     }
 
     // A search on one part of a network that it shares with others (see blocks.h).
@@ -85,7 +86,7 @@ class MaxFlow {
         std::fill(excess_.begin(), excess_.end(), Excess{0});
         std::fill(unary_.begin(), unary_.end(), 0);
         saturated_ = ExactSum();
-        forget_forests();
+        drop_forests();
         state_ = State::kNew;
     }
 
@@ -104,7 +105,12 @@ class MaxFlow {
     void change(const std::int64_t* changed, const double* unary, std::size_t count,
                 const Poll& poll) {
         require_solved();
-        for (std::size_t k = 0; k < count; ++k) require_change(changed[k], unary[k]);
+        in_pieces(
+            static_cast<std::int64_t>(count),
+            [&](std::int64_t low, std::int64_t high) {
+                for (std::int64_t k = low; k < high; ++k) require_change(changed[k], unary[k]);
+            },
+            64);
         begin(poll);
         for (std::size_t k = 0; k < count; ++k) {
             const auto i = static_cast<std::size_t>(changed[k]);
@@ -123,7 +129,9 @@ class MaxFlow {
             close<kSource>();
         }
         state_ = State::kSolved;
+        Pause pause_reading;
         for_each_row([&](Site first, std::size_t callers, Site length) {
+            pause_reading(length);
             for (Site t = 0; t < length; ++t) {
                 const Level level = network_.level(first + t);
                 out[callers + static_cast<std::size_t>(t)] = largest ? level >= 0 : level > 0;
@@ -135,9 +143,20 @@ class MaxFlow {
     ExactSum minimum() const {
         require_solved();
         ExactSum total = saturated_;
-        for (const Excess excess : excess_) total.add(std::min<std::int64_t>(0, -excess));
+        const auto number = [](const auto& array) {
+            return static_cast<std::int64_t>(array.size());
+        };
+        in_pieces(number(excess_), [&](std::int64_t low, std::int64_t high) {
+            for (std::int64_t v = low; v < high; ++v) {
+                total.add(std::min<std::int64_t>(0, -std::int64_t{excess_[v]}));
+            }
+        });
         const std::int64_t most = most_unary_;
-        for (const std::int64_t unary : unary_) total.add(std::min<std::int64_t>(0, unary + most));
+        in_pieces(number(unary_), [&](std::int64_t low, std::int64_t high) {
+            for (std::int64_t i = low; i < high; ++i) {
+                total.add(std::min<std::int64_t>(0, unary_[i] + most));
+            }
+        });
         return total;
     }
     // The same in the caller's units, rounded down.
@@ -214,7 +233,7 @@ class MaxFlow {
         parts_.insert(parts_.end(), other.parts_.begin(), other.parts_.end());
         sites_ += other.sites_;
         adoptions_when_cold_ += other.adoptions_when_cold_;
-        if (rootless_ || other.rootless_) return forget_forests();
+        if (rootless_ || other.rootless_) return drop_forests();
         // All is scanned in both, so that the frontier may be deeper than any site.
         for (Forest* mine : {&source_, &sink_}) {
             const Forest& theirs = mine == &source_ ? other.source_ : other.sink_;
@@ -283,6 +302,7 @@ class MaxFlow {
 
     void begin(const Poll& poll) {
         poll_ = &poll;
+        if (dropped_) forget_forests();
         state_ = State::kBroken;  // until the end, or an interruption at a place where all is well
         // A change may tear old forests down site by site and level by level, which takes far
         // longer than to plant new ones: with ADMM on 7x7, 30 times as long. So there is a limit.
@@ -355,22 +375,31 @@ class MaxFlow {
     // Old forests help if few sites changed, and may be in the way if many did: with noise added to
     // one unary in 20, keeping them took 0.1 to 1.1 times as long as planting new ones; one in 5,
     // 0.3 to 2.7; to all, 0.4 to 1.7 (one run each on A1e, A1h, C1h and C2e).
-    bool many_changed(const double* unary) const {
+    bool many_changed(const double* unary) {
         constexpr std::size_t kFew = 4;  // one in so many
         std::size_t changed = 0;
-        for (std::size_t i = 0; i < unary_.size(); ++i) changed += rounded(unary[i]) != unary_[i];
+        for_each_row([&](Site, std::size_t callers, Site length) {
+            const std::size_t end = callers + static_cast<std::size_t>(length);
+            for (std::size_t i = callers; i < end; ++i) changed += rounded(unary[i]) != unary_[i];
+            pause(length);
+        });
         return changed > unary_.size() / kFew;
     }
 
+    // Gives the forests up; what is left of them is cleared away by the next call that needs that.
+    void drop_forests() { rootless_ = dropped_ = true; }
+
     void forget_forests() {
+        drop_forests();
         for_each_row([&](Site first, std::size_t, Site length) {
             network_.free_all(first, first + length);
+            pause(length);
         });
         source_ = Forest();
         sink_ = Forest();
         now_.clear();
         children_.clear();
-        rootless_ = true;
+        dropped_ = false;
     }
 
     void adopt_unary(const double* unary) {
@@ -381,6 +410,7 @@ class MaxFlow {
                 add_saturated(unary[i], saturated_);
                 adopt_unary_at(first + t, i, rounded(unary[i]));
             }
+            pause(length);
         });
     }
 
@@ -400,6 +430,7 @@ class MaxFlow {
         rootless_ = false;
         for_each_row([&](Site first, std::size_t, Site length) {
             for (Site v = first; v < first + length; ++v) settle(v);
+            pause(length);
         });
     }
 
@@ -782,7 +813,8 @@ class MaxFlow {
 
     static constexpr std::int64_t kWorkOfAugment = 8;  // measured in scanned sites, roughly
 
-    // Called only where flow and excess agree, so that forgetting the forests makes all well.
+    // Called only where flow and excess agree, so that dropping the forests makes all well. To
+    // clear them away at once would take too long for somebody who waits for the end.
     void pause(std::int64_t work) {
 #ifdef DOPE_FUZZ
         constexpr std::int64_t kWorkBetweenPolls = 1;  // small networks are interrupted, too
@@ -793,7 +825,7 @@ class MaxFlow {
         if (work_ < kWorkBetweenPolls || !*poll_) return;
         work_ = 0;
         if (!(*poll_)()) return;
-        forget_forests();
+        drop_forests();
         state_ = State::kInterrupted;
         throw Interrupted();
     }
@@ -843,10 +875,11 @@ class MaxFlow {
     Excess most_unary_;
     State state_ = State::kNew;
     bool rootless_ = true;  // the forests were forgotten: every site with excess needs planting
+    bool dropped_ = false;  // and have yet to be cleared away
 
     Excesses excess_;
     // In units of 1 / scale, in the caller's order; nothing where the network is shared.
-    std::vector<std::int64_t> unary_;
+    SharedArray<std::int64_t> unary_;
     ExactSum saturated_;  // what saturation takes from the minimum, in the same units
 
     Forest source_;

@@ -18,7 +18,9 @@ inline void require_law(bool holds, const char* law, Site v) {
 template <class Network>
 void MaxFlow<Network>::check_flow() const {
     constexpr std::int64_t kMost = Width<typename Network::Capacity>::kMostCapacity;
+    Pause pause_checking;
     for_each_site([&](Site v, std::size_t i) {
+        pause_checking(4 * network_.degree(v));
         std::int64_t twice_inflow = 0;
         for (Arc m = 0; m < network_.degree(v); ++m) {
             const std::int64_t forth = network_.residual(v, m);
@@ -45,7 +47,9 @@ void MaxFlow<Network>::check_forest() const {
     const Forest& mine = side == kSource ? source_ : sink_;
     std::vector<bool> listed(excess_.size(), false);
     for (const Site v : mine.frontier) listed[static_cast<std::size_t>(v)] = true;
+    Pause pause_checking;
     for_each_site([&](Site v, std::size_t) {
+        pause_checking(4 * network_.degree(v));
         const Level mine_v = depth<side>(v);
         const bool root = network_.parent(v) == kRoot;
         require_law(root == (at(excess_, v) != 0), "roots are the sites with excess", v);
@@ -97,8 +101,10 @@ void MaxFlow<Network>::check_minimum() {
         reached[static_cast<std::size_t>(v)] = true;
         queue.push_back(v);
     });
+    Pause pause_checking;
     for (std::size_t k = 0; k < queue.size(); ++k) {
         const Site v = queue[k];
+        pause_checking(4 * network_.degree(v));
         require_law(at(excess_, v) >= 0, "no source reaches a sink", v);
         for (Arc m = 0; m < network_.degree(v); ++m) {
             const auto u = static_cast<std::size_t>(network_.head(v, m));
@@ -113,6 +119,7 @@ void MaxFlow<Network>::check_minimum() {
     std::uint64_t twice_cut = 0;
     std::uint64_t minimum = 0;
     for_each_site([&](Site v, std::size_t i) {
+        pause_checking(4);
         const bool label = reached[static_cast<std::size_t>(v)];
         require_law(labels_of[i] == label, "labels are what the sources reach", v);
         if (label) energy += static_cast<std::uint64_t>(std::int64_t{clamped(unary_[i])});

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "pause.h"
 #include "portable_exp.h"
 
 namespace dope {
@@ -27,7 +28,9 @@ template <class Kind>
 class MeanFieldOf final : public MeanField {
   public:
     explicit MeanFieldOf(std::shared_ptr<const Kind> neighbors) : neighbors_(std::move(neighbors)) {
+        Pause pause;
         for (Index i = 0; i < sites(); ++i) {
+            pause(16);
             double sum = 0.0;
             neighbors_->visit(i, [&](Index, double w) { sum += std::abs(w); });
             strength_ = std::max(strength_, sum);

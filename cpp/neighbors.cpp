@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "pause.h"
+
 namespace dope {
 
 namespace {
@@ -14,7 +16,9 @@ bool uniform(const GridWeights& weights, std::size_t m, const std::vector<double
     if (tails.empty()) return true;
     const double one = values[dot(tails.low, strides)];
     bool same = true;
+    Pause pause;
     for_each_run(tails, [&](const Point& first, Index length) {
+        pause(length);
         const double* run = values.data() + dot(first, strides);
         same = same && std::all_of(run, run + length, [&](double w) { return w == one; });
     });
@@ -56,7 +60,9 @@ GraphNeighbors::GraphNeighbors(Index sites, const std::int64_t* ends, const doub
     : start_(static_cast<std::size_t>(sites) + 1, 0),
       rows_(static_cast<std::size_t>(2 * pairs)),
       slots_(rows_.size()) {
+    Pause pause;
     for (Index e = 0; e < 2 * pairs; ++e) {
+        pause(4);
         if (ends[e] < 0 || ends[e] >= sites) {
             throw std::invalid_argument("an edge ends at site " + std::to_string(ends[e]) +
                                         ": expected 0 to " + std::to_string(sites - 1));
@@ -66,6 +72,7 @@ GraphNeighbors::GraphNeighbors(Index sites, const std::int64_t* ends, const doub
     for (Index i = 0; i < sites; ++i) start_[i + 1] += start_[i];
     std::vector<Index> next(start_.begin(), start_.end() - 1);
     for (Index e = 0; e < 2 * pairs; ++e) {
+        pause(8);
         const Index k = next[ends[e]]++;
         rows_[k] = {ends[e ^ 1], weights[e / 2]};
         slots_[k] = e / 2;

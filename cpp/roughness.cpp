@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "exact_run.h"
+#include "pause.h"
 #include "wide_vectors.h"
 
 namespace dope {
@@ -164,6 +165,7 @@ typename Apart::Sum sum_apart(const GridWeights& weights, const typename Apart::
     std::vector<Index> places(kRun + 1);  // one more is written than counts
     ScatteredWeights scattered(weights);
     Apart apart;
+    Pause pause;
     for (Index low = box.low[0]; low < box.high[0]; low += rows) {
         Box slab = box;
         slab.low[0] = low;
@@ -171,6 +173,7 @@ typename Apart::Sum sum_apart(const GridWeights& weights, const typename Apart::
         for (std::size_t m = 0; m < weights.size(); ++m) {
             const Point& offset = weights.offsets()[m];
             const auto visit = [&](const Point& first, Index length) {
+                pause(length);
                 const auto* p = y + dot(first, strides);
                 const Index found = apart.find(p, p + dot(offset, strides), length, places.data());
                 if (found > 0) scattered.put(m, first, places.data(), found);

@@ -3,12 +3,16 @@
 #include <queue>
 #include <utility>
 
+#include "pause.h"
+#include "shared_array.h"
+
 namespace dope {
 
 namespace {
 
-// How often long work looks whether it shall stop.
-constexpr Index kBetweenPolls = 1 << 14;
+// What a site with its neighbors, and a flip, are to a Pause.
+constexpr Index kWorkOfSite = 16;
+constexpr Index kWorkOfFlip = 128;
 
 template <class Kind>
 class StandpointOf final : public Standpoint {
@@ -22,7 +26,9 @@ class StandpointOf final : public Standpoint {
           noise_(size_),
           strength_(size_),
           repulsion_(size_) {
+        Pause pause;
         for (Index i = 0; i < sites(); ++i) {
+            pause(kWorkOfSite);
             double attracted = 0.0, repelled = 0.0;
             neighbors_->visit(
                 i, [&](Index, double w) { (w < 0.0 ? repelled : attracted) += std::abs(w); });
@@ -38,8 +44,10 @@ class StandpointOf final : public Standpoint {
     const double* repulsion() const override { return repulsion_.data(); }
 
     void stand(const double* unary, const std::uint8_t* labels) override {
+        Pause pause;
         for (Index i = 0; i < sites(); ++i) labels_[i] = labels[i] != 0;
         for (Index i = 0; i < sites(); ++i) {
+            pause(kWorkOfSite);
             double attracted = 0.0, repelled = 0.0;
             neighbors_->visit(i, [&](Index j, double w) {
                 (w < 0.0 ? repelled : attracted) += labels_[j] ? -w : w;
@@ -52,8 +60,10 @@ class StandpointOf final : public Standpoint {
 
     Falls falls(const std::uint8_t* to) const override {
         double linear = 0.0, attracted = 0.0, repelled = 0.0;
+        Pause pause;
         for (Index i = 0; i < sites(); ++i) {
             const int change = (to[i] != 0) - labels_[i];
+            pause(change == 0 ? 1 : kWorkOfSite);
             if (change == 0) continue;
             linear += change * prices_[i];
             neighbors_->visit(i, [&](Index j, double w) {
@@ -66,16 +76,24 @@ class StandpointOf final : public Standpoint {
     }
 
     void move(const std::uint8_t* to) override {
+        Pause pause;
         for (Index i = 0; i < sites(); ++i) {
-            if ((to[i] != 0) != (labels_[i] != 0)) flip(i);
+            const bool moves = (to[i] != 0) != (labels_[i] != 0);
+            pause(moves ? kWorkOfSite : 1);
+            if (moves) flip(i);
         }
     }
 
-    Index descend(Index most, const Poll& poll) override {
+    Index descend(Index most) override {
         std::priority_queue<Wish> wishes;
-        for (Index i = 0; i < sites(); ++i) wish(i, wishes);
+        Pause pause;
+        for (Index i = 0; i < sites(); ++i) {
+            wish(i, wishes);
+            pause(4);
+        }
         Index flips = 0;
         while (!wishes.empty() && flips < most) {
+            pause(kWorkOfFlip);
             const Wish top = wishes.top();
             wishes.pop();
             if (gain(-top.second) != top.first)
@@ -85,13 +103,15 @@ class StandpointOf final : public Standpoint {
             neighbors_->visit(i, [&](Index j, double w) {
                 if (w != 0.0) wish(j, wishes);
             });
-            if (++flips % kBetweenPolls == 0 && poll()) throw Interrupted();
+            ++flips;
         }
         return flips;
     }
 
     void repelled_before(const std::int64_t* rank, double* out) const override {
+        Pause pause;
         for (Index i = 0; i < sites(); ++i) {
+            pause(kWorkOfSite);
             double sum = 0.0;
             neighbors_->visit(i, [&](Index j, double w) {
                 if (w < 0.0 && rank[j] < rank[i]) sum -= 2.0 * w;
@@ -121,8 +141,9 @@ class StandpointOf final : public Standpoint {
 
     std::shared_ptr<const Kind> neighbors_;
     std::size_t size_;
-    std::vector<std::uint8_t> labels_;
-    std::vector<double> prices_, tangents_, noise_, strength_, repulsion_;
+    // First touched where there are pauses.
+    SharedArray<std::uint8_t> labels_;
+    SharedArray<double> prices_, tangents_, noise_, strength_, repulsion_;
 };
 
 }  // namespace

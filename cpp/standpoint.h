@@ -32,7 +32,7 @@ class Standpoint {
     // Flip what pays most, then what pays most next, until nothing does; how many flips there were.
     // Of equals the lower site. A gain within the rounding of its own sum is none: without this,
     // noise could flip for ever.
-    virtual Index descend(Index most, const Poll& poll) = 0;
+    virtual Index descend(Index most) = 0;
 
     // sum over repulsive pairs of 2 |w_ij|, of the neighbors j that stand before i in the order.
     virtual void repelled_before(const std::int64_t* rank, double* out) const = 0;

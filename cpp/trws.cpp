@@ -4,6 +4,9 @@
 #include <limits>
 #include <utility>
 
+#include "pause.h"
+#include "shared_array.h"
+
 namespace dope {
 
 namespace {
@@ -33,7 +36,9 @@ class TrwsOf final : public Trws {
         : neighbors_(std::move(neighbors)),
           part_(static_cast<std::size_t>(neighbors_->sites()), 0.0),
           strength_(part_.size(), 0.0) {
+        Pause pause;
         for (Index i = 0; i < sites(); ++i) {
+            pause(16);
             Index above = 0, below = 0;
             double strength = 0.0;
             neighbors_->visit(i, [&](Index j, double w) {
@@ -79,7 +84,7 @@ class TrwsOf final : public Trws {
             : self(of),
               unary(prices),
               poll(asked),
-              messages(static_cast<std::size_t>(of.neighbors_->slots()), 0.0),
+              messages(static_cast<std::size_t>(of.neighbors_->slots())),
               labels(static_cast<std::size_t>(of.sites())),
               best(labels) {}
 
@@ -136,7 +141,7 @@ class TrwsOf final : public Trws {
         const TrwsOf& self;
         const double* unary;
         const Poll& poll;
-        std::vector<double> messages;
+        SharedArray<double> messages;  // 0 at first, and first touched where there are pauses
         std::vector<Ahead> ahead;
         std::vector<std::uint8_t> labels, best;
         double energy = std::numeric_limits<double>::infinity();

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dope import _core
-from dope.cancellation import Cancellation, Cancelled, check_cancelled, entered, waking
+from dope.cancellation import Cancellation, Cancelled, check_cancelled, entered, run_aside, waking
 
 
 def test_who_entered_what_is_cancelled_is_told_and_nobody_else():
@@ -81,3 +81,21 @@ def test_who_has_not_entered_cannot_leave():
     with pytest.raises(RuntimeError, match="not entered in this thread"):
         Cancellation().__exit__(None, None, None)
     assert entered() == ()
+
+
+def test_what_runs_aside_replies_fails_or_is_left_behind():
+    def fail():
+        raise KeyError("aside")
+
+    here, end = threading.get_ident(), threading.Event()
+    assert run_aside(threading.get_ident) == here  # nobody could cancel it
+    with Cancellation() as cancellation:
+        assert run_aside(threading.get_ident) != here
+        with pytest.raises(KeyError, match="aside"):
+            run_aside(fail)
+        threading.Timer(0.05, cancellation.cancel).start()
+        with pytest.raises(Cancelled):
+            run_aside(lambda: end.wait(60.0))
+        end.set()
+        with pytest.raises(Cancelled):
+            run_aside(fail)

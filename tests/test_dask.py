@@ -17,7 +17,7 @@ import pytest
 import dope
 from dope import Admm, Dask, DopeError, Energy, InputError, LsaTr, MaxFlow, MissingExtraError, Partition, Serial
 from dope.cancellation import Cancellation, Cancelled, check_cancelled
-from dope.executors import dask_crew, dask_worker
+from dope.executors import remote_crew, remote_worker
 from dope.protocols import Executor
 
 distributed = pytest.importorskip("distributed")
@@ -146,7 +146,7 @@ def test_who_is_sent_nothing_is_left_alone_and_what_the_others_do_is_told_here(l
     assert sorted(told) == [(k, (k, text), threading.get_ident()) for k, text in ((1, "a"), (3, "b"))]
 
 
-@pytest.mark.parametrize("ballast", [10, 10 * dask_crew.SMALL_RECIPE], ids=["small", "large"])
+@pytest.mark.parametrize("ballast", [10, 10 * remote_crew.SMALL_RECIPE], ids=["small", "large"])
 def test_an_open_block_is_found_again_and_what_is_large_travels_once(local, ballast):
     with local.gather([Echo(k, bytes(ballast)) for k in range(6)]) as crew:
         assert crew.ask(list(range(6))) == [(k, k) for k in range(6)]
@@ -166,7 +166,7 @@ def test_an_open_block_is_found_again_and_what_is_large_travels_once(local, ball
 
 
 def test_who_has_lost_a_block_says_so_and_is_sent_it_again(local):
-    with local.gather([Echo(k, bytes(2 * dask_crew.SMALL_RECIPE)) for k in range(4)]) as crew:
+    with local.gather([Echo(k, bytes(2 * remote_crew.SMALL_RECIPE)) for k in range(4)]) as crew:
         crew.ask(list(range(4)))
         local._link._client.run(_lose_all)
         assert crew.ask(list(range(4))) == [(k, k) for k in range(4)]
@@ -174,11 +174,11 @@ def test_who_has_lost_a_block_says_so_and_is_sent_it_again(local):
 
 
 def _lose_all():
-    dask_worker.OPEN._blocks.clear()
+    remote_worker.OPEN._blocks.clear()
 
 
 def _held():
-    return len(dask_worker.OPEN._blocks)
+    return len(remote_worker.OPEN._blocks)
 
 
 def test_a_crew_that_leaves_is_forgotten(local):
@@ -199,7 +199,7 @@ def test_few_blocks_are_a_task_each_and_many_are_grouped(local):
 
 
 def test_what_is_large_is_not_grouped(local, monkeypatch):
-    monkeypatch.setattr(dask_crew, "MOST_BYTES", 250_000)
+    monkeypatch.setattr(remote_crew, "MOST_BYTES", 250_000)
     with local.gather([Echo(k, bytes(100_000)) for k in range(100)]) as crew:
         assert crew.ask(list(range(100))) == [(k, k) for k in range(100)]
         assert crew.statistics.tasks >= 33
@@ -447,8 +447,8 @@ def test_what_is_closed_starts_again():
 
 
 def test_the_blocks_kept_are_bounded(monkeypatch):
-    monkeypatch.setattr(dask_worker, "MOST_OPEN_BLOCKS", 3)
-    kept = dask_worker._OpenBlocks()
+    monkeypatch.setattr(remote_worker, "MOST_OPEN_BLOCKS", 3)
+    kept = remote_worker._OpenBlocks()
     kept.keep("earlier run", 0, print)
     for k in range(5):
         kept.keep("run", k, print)
@@ -460,21 +460,21 @@ def test_the_blocks_kept_are_bounded(monkeypatch):
 
 
 def test_where_memory_is_short_nothing_is_kept(monkeypatch):
-    monkeypatch.setattr(dask_worker, "_memory_is_short", lambda: True)
-    kept = dask_worker._OpenBlocks()
+    monkeypatch.setattr(remote_worker, "_memory_is_short", lambda: True)
+    kept = remote_worker._OpenBlocks()
     kept.keep("run", 0, print)
     assert len(kept) == 0
 
 
 def test_to_read_a_task_is_to_do_it():
     message, recipe = pickle.dumps("a"), pickle.dumps(Echo(3))
-    task = pickle.dumps(dask_worker.Task(dope.__version__, "run", ((3, recipe, message), (4, None, message))))
+    task = pickle.dumps(remote_worker.Task(dope.__version__, "run", ((3, recipe, message), (4, None, message))))
     version, seconds, results = pickle.loads(task)
     assert version == dope.__version__
     assert seconds > 0.0
     assert [(k, outcome) for k, outcome, *_ in results] == [(3, "opened"), (4, "missing")]
     assert pickle.loads(results[0][2]) == (3, "a")
-    dask_worker.forget("run")
+    remote_worker.forget("run")
 
 
 def run(*arguments):

@@ -18,7 +18,7 @@ import pytest
 import dope
 from clusters import READY_SECONDS, Cluster, kill
 from dope import Admm, Dask, DopeError, Serial
-from dope.executors import dask_crew
+from dope.executors import heartbeat, remote_crew
 from test_dask import Caller, Echo, Sleeper, assert_same, grid_energy
 
 dask = pytest.importorskip("dask")
@@ -254,7 +254,7 @@ def test_a_worker_that_lives_may_be_late(cluster):
 
 @pytest.mark.slow
 def test_when_the_only_worker_hangs_one_is_told(cluster, monkeypatch):
-    monkeypatch.setattr(dask_crew, "HEARTBEAT_SECONDS", 2.0)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 2.0)
     cluster.bring_to(1)
     executor, told = Dask(cluster.address, patience=1.0), r"no worker .*there: 1 running"
     with executor, executor.gather([Sleeper()] * 2) as crew, pytest.raises(DopeError, match=told):
@@ -264,7 +264,7 @@ def test_when_the_only_worker_hangs_one_is_told(cluster, monkeypatch):
 
 @pytest.mark.slow
 def test_a_block_that_kills_its_workers_is_given_up(monkeypatch):
-    monkeypatch.setattr(dask_crew, "MOST_LOSSES", 3)
+    monkeypatch.setattr(remote_crew, "MOST_LOSSES", 3)
     with Dask("local:1") as executor, executor.gather([Caller()]) as crew:
         with pytest.raises(DopeError, match=r"block 0 was lost 3 times: .* smaller blocks"):
             crew.ask([os.abort])

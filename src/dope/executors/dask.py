@@ -2,7 +2,10 @@
 
 A task holds the version of dope, the numbers of some blocks, their messages and, for a worker that has them not, how
 to open them. Nothing else is remembered: blocks that a worker keeps open only save time, so a task can be sent again,
-elsewhere, and gives the same bits. `dask_crew` says who is sent what, and `dask_worker` what is done with it there.
+elsewhere, and gives the same bits. `remote_crew` says who is sent what, and `remote_worker` what is done with it there.
+
+Dask is told to which worker a task goes. Such a task waits for ever where that worker has died, and so does a result
+that died with it (https://github.com/dask/distributed/issues/7346): the crew waits for neither.
 """
 
 from __future__ import annotations
@@ -17,15 +20,16 @@ import socket
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from dope.errors import DopeError, InputError
-from dope.executors.dask_crew import GOODBYE_SECONDS, DaskCrew
-from dope.executors.dask_worker import forget, text_of
+from dope.executors.remote_crew import RELEASE_SECONDS, RemoteCrew
+from dope.executors.remote_worker import forget, text_of
+from dope.executors.transport import Member, Unreadable
 from dope.extras import require_extra
 from dope.protocols import Recipe
 
@@ -75,9 +79,9 @@ class Dask:
     def elsewhere(self) -> bool:
         return True
 
-    def gather(self, recipes: Sequence[Recipe]) -> DaskCrew:
+    def gather(self, recipes: Sequence[Recipe]) -> RemoteCrew:
         self._link.open()  # now, so that a wrong address is told at once
-        return DaskCrew(self._link, recipes, self.patience)
+        return RemoteCrew(self._link, recipes, self.patience)
 
     def close(self) -> None:
         """Leave the scheduler, and stop the processes of "local:4". What is asked later starts them again."""
@@ -152,14 +156,23 @@ def _is_loopback(host: str) -> bool:
 
 
 class Link:
-    """The way to a scheduler: opened when first needed, and again where it was lost. No call waits for long."""
+    """The transport to a scheduler: opened when first needed, and again where it was lost. No call waits for long."""
 
     def __init__(self, address: str, *, local: int | None = None, client: Any = None) -> None:
         self.address, self._local, self._given = address, local, client
         self._client = client
         self._opened: list[Any] = []  # what is ours to close, the last first
         self._lock = threading.Lock()
+        self._releasing: set[futures.Future[None]] = set()
         weakref.finalize(self, _close_all, self._opened)
+
+    @property
+    def title(self) -> str:
+        return f"the Dask scheduler at {self.address}"
+
+    @property
+    def advice(self) -> str:
+        return f"Start workers: dask worker {self.address}"
 
     @property
     def connected(self) -> bool:
@@ -227,16 +240,13 @@ class Link:
             workers = self.look().result(CONNECT_SECONDS)
         except Exception as error:
             raise DopeError(f"the Dask scheduler at {self.address} does not answer ({text_of(error)}).") from error
-        threads: int = sum(known["nthreads"] for known in workers.values())
-        return max(1, threads)
+        return max(1, sum(member.threads for member in workers.values()))
 
-    def look(self) -> futures.Future[dict[str, Any]]:
-        """Who is there: what the scheduler knows of each worker, by address."""
+    def look(self) -> futures.Future[Mapping[str, Member]]:
         client = self._client
-        return asyncio.run_coroutine_threadsafe(_workers(client), client.loop.asyncio_loop)
+        return asyncio.run_coroutine_threadsafe(_members(client), client.loop.asyncio_loop)
 
     def submit(self, task: bytes, *, name: str, worker: str, deliver: Callable[[Any], object]) -> Any:
-        """Send a task to a worker; its answer, or error, is delivered from another thread. None if nobody is there."""
         import dask
 
         client = self._client
@@ -251,16 +261,20 @@ class Link:
             return None
         return future
 
-    def say_goodbye(self, run: str, workers: Collection[str], seconds: float) -> None:
-        """Tell workers to stop and forget a run, and wait so long until they have; they may hear it later, too."""
+    def release(self, run: str, workers: Collection[str]) -> futures.Future[None]:
         client = self._client
-        with contextlib.suppress(Exception):
-            if client.status == "running":
-                asyncio.run_coroutine_threadsafe(
-                    asyncio.wait_for(_say_goodbye(client, run, workers), GOODBYE_SECONDS), client.loop.asyncio_loop
-                ).result(seconds)
+        if client.status != "running":
+            nobody: futures.Future[None] = futures.Future()
+            nobody.set_result(None)
+            return nobody
+        told = asyncio.wait_for(_release(client, run, workers), RELEASE_SECONDS)
+        releasing = asyncio.run_coroutine_threadsafe(told, client.loop.asyncio_loop)
+        self._releasing.add(releasing)
+        releasing.add_done_callback(self._releasing.discard)
+        return releasing
 
     def close(self) -> None:
+        futures.wait(list(self._releasing), RELEASE_SECONDS)  # whoever was cancelled did not wait
         with self._lock:
             self._client = self._given
             _close_each(self._opened)
@@ -295,9 +309,12 @@ def _new_client(where: Any, **settings: Any) -> Any:
     return client
 
 
-async def _workers(client: Any) -> dict[str, Any]:
-    workers: dict[str, Any] = (await client.scheduler.identity())["workers"]
-    return workers
+async def _members(client: Any) -> dict[str, Member]:
+    workers = (await client.scheduler.identity())["workers"]
+    return {
+        worker: Member(known["nthreads"], known["status"] == "running", known["status"], known["last_seen"])
+        for worker, known in workers.items()
+    }
 
 
 async def _deliver(future: Any, deliver: Callable[[Any], object]) -> None:
@@ -305,12 +322,13 @@ async def _deliver(future: Any, deliver: Callable[[Any], object]) -> None:
     try:
         answer = await future
     except Exception as error:  # the crew knows what to do about it
-        answer = error
+        lacks = isinstance(error, (ImportError, AttributeError)) and future.status == "error"
+        answer = Unreadable(error) if lacks else error
     deliver(answer)
 
 
-async def _say_goodbye(client: Any, run: str, workers: Collection[str]) -> None:
-    there = await _workers(client)
+async def _release(client: Any, run: str, workers: Collection[str]) -> None:
+    there = await _members(client)
     await client.run(forget, run, workers=[worker for worker in workers if worker in there], on_error="ignore")
 
 

@@ -10,17 +10,13 @@ import os
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dope.cancellation import Cancellation, check_cancelled, entered, waking
+from dope.cancellation import SECONDS_BETWEEN_LOOKS, Cancellation, check_cancelled, entered, entering, waking
 from dope.errors import InputError
 from dope.executors.serial import SerialCrew
 from dope.protocols import Recipe
-
-# How long the main thread waits before it looks up: on Windows nothing else lets Ctrl-C through.
-SECONDS_BETWEEN_LOOKS = 0.05
 
 
 def cores() -> int:
@@ -75,9 +71,7 @@ class ThreadCrew:
         replies: list[Any] = [None] * len(messages)
 
         def ask_one(k: int, message: Any) -> Any:
-            with ExitStack() as stack:
-                for cancellation in cancellations:
-                    stack.enter_context(cancellation)
+            with entering(cancellations):
                 check_cancelled()
                 if begun is not None:
                     begun(k)

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 
 from dope.errors import InputError
-from dope.executors.dask_crew import TASKS_PER_THREAD
+from dope.executors.remote_crew import TASKS_PER_THREAD
 from dope.forecast.costs import Costs, Round, seams_of
 from dope.methods.known import CELLS_AT_HAND
 from dope.planning import Plan

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.bounded import open_regular
+from dope.cancellation import check_cancelled
 from dope.durable import writing
 from dope.errors import InputError
 from dope.io.content import Shape, bytes_of
@@ -29,7 +30,7 @@ from dope.io.lazy import Parts
 # Bytes between two rows up to which they are read in one go: as many are copied in the time of some calls, and what
 # has to come from a disk or another machine comes in pieces of that size anyway.
 _GAP = 1 << 15
-# Bytes that are read in one go when some of them are not wanted.
+# Bytes that are read in one go, when all of them are wanted and when some are not.
 _STRETCH = 1 << 24
 
 
@@ -194,7 +195,8 @@ def _fill(stream: io.FileIO, place: int, target: npt.NDArray[np.uint8]) -> None:
     stream.seek(place)
     done = 0
     while done < len(target):
-        count = stream.readinto(target[done:].data)
+        check_cancelled()
+        count = stream.readinto(target[done : done + _STRETCH].data)
         if not count:
             raise EOFError(f"ends {len(target) - done:,} bytes early")
         done += count

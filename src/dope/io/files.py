@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dope.bounded import open_regular
+from dope.cancellation import Cancelled, check_cancelled
 from dope.durable import reason
 from dope.errors import DopeError, InputError
 
@@ -39,7 +40,7 @@ def reading(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except DopeError:
+    except (DopeError, Cancelled):
         raise
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path}: no such file") from error
@@ -76,6 +77,7 @@ def fill(array: NDArray[Any], stream: IO[bytes]) -> None:
     target = array.reshape(-1, order="A").view(np.uint8)
     done = 0
     while done < len(target):
+        check_cancelled()
         piece = stream.read(min(_PIECE, len(target) - done))
         if not piece:
             raise EOFError(f"ends {len(target) - done:,} bytes early")
@@ -86,6 +88,7 @@ def fill(array: NDArray[Any], stream: IO[bytes]) -> None:
 def copy(stream: IO[bytes], target: IO[bytes], length: int) -> None:
     """Copy the next bytes of a stream, and never read more than these."""
     while length:
+        check_cancelled()
         piece = stream.read(min(_PIECE, length))
         if not piece:
             raise EOFError(f"ends {length:,} bytes early")

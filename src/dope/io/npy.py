@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from dope.arrays import Labels
+from dope.cancellation import check_cancelled
 from dope.durable import replacing
 from dope.errors import InputError
 from dope.io.content import Description, Image, NewLabels, Shape, bytes_of, check_numbers, looks_colored
@@ -82,6 +83,7 @@ def put(path: Path, pixels: Any) -> Lazy:
     rows = max(1, _SLAB // bytes_of(shape[1:], dtype))
     with filling(path, Header(shape, False, dtype)) as stream:
         for low in range(0, shape[0], rows):
+            check_cancelled()
             slab = np.asarray(pixels[low : low + rows], dtype)
             stream.write(np.ascontiguousarray(slab).reshape(-1).view(np.uint8).data)
     return opened(path)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dope.arrays import BinaryLabels
+from dope.cancellation import is_cancelled
 from dope.energy import Energy
 from dope.solvers.parts.settings import require_count
 from dope.solvers.parts.spins import SampledMinimizer, Spins, in_order, require_samplers
@@ -57,5 +58,6 @@ class Anneal:
             initial_states=(np.where(starts, 1, -1).astype(np.int8), range(len(spins.fields))),
             num_reads=len(starts),
             seed=seed,
+            interrupt_function=is_cancelled,  # asked between reads
         )
         return in_order(samples)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import BinaryLabels, Reals, binary_places
+from dope.cancellation import check_cancelled
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.protocols import Answer
@@ -65,6 +66,7 @@ class BruteMinimizer:
         prices = unary.ravel().astype(np.float64)
         energies = np.zeros(1 << len(prices))
         for known, site in enumerate(reversed(range(len(prices)))):
+            check_cancelled()
             to_others = self._weights[site, site + 1 :]
             lower, upper = energies[: 1 << known], energies[1 << known : 2 << known]
             apart = _sums(to_others)  # what the pairs of label 0 cost

@@ -29,6 +29,7 @@ import numpy as np
 
 from dope import _core
 from dope.arrays import BinaryLabels, Reals
+from dope.cancellation import check_cancelled
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import GridPairs
@@ -118,6 +119,7 @@ class LsaTrMinimizer:
         """Trust regions, then single flips, and again as long as these find something."""
         left = self._settings.cuts
         while left > 0:
+            check_cancelled()
             left -= self._descend_by_cuts(left, penalty)
             if not self._settings.polish or not self._here.descend(UNLIMITED):
                 break
@@ -132,6 +134,7 @@ class LsaTrMinimizer:
         before, nearly = self.cuts, penalty is None
         region, refused = self._region(), None
         while self.cuts - before < most:
+            check_cancelled()
             step = None if penalty is None else self._step(region, penalty)
             if step is None or step.gain <= self._least_fall:
                 step = self._smallest_step(region, refused, FIRST_PENALTY if nearly else LEAST_PENALTY)
@@ -179,6 +182,7 @@ class LsaTrMinimizer:
         if found is None:
             found = self._from_above(region, least)
         while True:
+            check_cancelled()
             step = self._step(region, least if found is None else found.penalty)
             if step.gain <= self._least_fall:
                 return found

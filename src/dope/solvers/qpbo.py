@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.arrays import BinaryLabels, Mask, Reals
+from dope.cancellation import check_cancelled
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import GridPairs, Pairs
@@ -187,6 +188,7 @@ class QpboMinimizer:
             return
         draw, idle = np.random.default_rng(0), 0
         for turn in range(MOST_TURNS):
+            check_cancelled()
             whispered = self._louder * prices + (-1) ** turn * draw.integers(1, LOUDEST_WHISPER + 1, len(prices))
             forced = np.where(known.labels, -whispers.force_price, whispers.force_price)
             whispers.solve(np.where(known.sites, forced, whispered))
@@ -210,6 +212,7 @@ class QpboMinimizer:
         for _ in range(self._settings.rounds):
             before = np.flatnonzero(~known.sites)
             for site in before.tolist():
+                check_cancelled()
                 if not known.sites[site]:
                     self._probe_site(site, known, least)
             if known.sites.all() or not known.sites[before].any():
@@ -231,6 +234,7 @@ class QpboMinimizer:
         self._force_known(known)
         draw, free = np.random.default_rng(self._settings.seed), np.flatnonzero(~known.sites)
         for _ in range(self._settings.improve):
+            check_cancelled()
             kept = draw.random(len(free)) < draw.random()
             self._roof.force(free[kept], labels[free[kept]], release=free[~kept])
             sites, found = self._roof.labels()

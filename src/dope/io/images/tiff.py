@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dope.arrays import Labels
+from dope.cancellation import check_cancelled
 from dope.durable import replacing
 from dope.errors import InputError
 from dope.io import npy
@@ -104,6 +105,7 @@ def unpack(path: Path, target: Path) -> Image:
             dtype = np.dtype(series.dtype).newbyteorder("=")
             with npy.filling(target, npy.Header(tuple(series.shape), False, dtype)) as numbers:
                 for page in _pages(path, series):
+                    check_cancelled()
                     numbers.write(np.ascontiguousarray(page, dtype).reshape(-1).view(np.uint8).data)
             pixels = replace(npy.opened(target), axes=layout.axes)
     return _image(path, layout, pixels)

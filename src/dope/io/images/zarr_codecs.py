@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dope.cancellation import check_cancelled
 from dope.io.content import Shape, bytes_of
 from dope.io.inflate import PACKERS, Bytes, Length, Settings, inflate
 from dope.io.lazy import Parts, pieces
@@ -192,6 +193,7 @@ class Shards:
         index = self._read_index(span)
         found = np.empty([len(range(part.start, part.stop, part.step)) for part in box], self.chunk.dtype)
         for place, within, target in pieces(box, self.inner_shape):
+            check_cancelled()
             start, length = (int(number) for number in index[place])
             if start == length == _NOWHERE:
                 found[target] = self.chunk.fill

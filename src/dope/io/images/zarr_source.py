@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.bounded import open_regular
+from dope.cancellation import Cancelled, check_cancelled, entered, entering
 from dope.errors import DopeError, InputError
 from dope.io.content import Shape
 from dope.io.files import in_one_line, reading, unseen
@@ -102,7 +103,7 @@ class ZarrSource:
     def _damage(self, place: tuple[int, ...]) -> Iterator[None]:
         try:
             yield
-        except (DopeError, MemoryError, PermissionError):
+        except (Cancelled, DopeError, MemoryError, PermissionError):
             raise
         except Exception as error:  # as `reading` says, there is nothing that decoders do not raise
             sites = zip(place, self.layout.chunks, self.shape, strict=True)
@@ -166,10 +167,18 @@ def _at_the_same_time(work: Callable[[Any], None], items: Iterator[Any], held_by
     batch = list(itertools.islice(items, _BATCH))
     if threads < 2 or len(batch) < 2:
         for item in itertools.chain(batch, items):
+            check_cancelled()
             work(item)
         return
+    cancellations = entered()
+
+    def do(item: Any) -> None:
+        with entering(cancellations):
+            check_cancelled()
+            work(item)
+
     with ThreadPoolExecutor(threads) as pool:
         while batch:
-            for _ in pool.map(work, batch):
+            for _ in pool.map(do, batch):
                 pass
             batch = list(itertools.islice(items, _BATCH))

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
+from dope.cancellation import check_cancelled
 from dope.protocols import Minimizer
 
 Values = npt.NDArray[np.float64]
@@ -49,13 +50,14 @@ class Chains:
         """Minimize averaged bounds while the energy falls; unaries are flat here."""
         least = least_fall(unary)
         while self._moved(self._averaged(unary), least):
-            pass
+            check_cancelled()
 
     def descend(self, unary: Values, *, patience: int, seed: int) -> bool:
         """Minimize chained bounds until so many in a row gained nothing; whether any did."""
         draw, least = np.random.default_rng(seed), least_fall(unary)
         failures, gained = 0, False
         while failures < patience:
+            check_cancelled()
             moved = self._moved(self._chained(unary, draw.permutation(unary.size)), least)
             failures, gained = (0, True) if moved else (failures + 1, gained)
         return gained

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.arrays import BinaryLabels, Reals, Sites
+from dope.cancellation import run_aside
 from dope.energy import Energy
 from dope.extras import require_extra
 from dope.protocols import Answer
@@ -94,7 +95,9 @@ class SampledMinimizer:
         draw = np.random.default_rng(self._sampler.seed)
         seed = int(draw.integers(1, 2**31))  # before the starts, so that the first read does not depend on the others
         starts = np.vstack([first, draw.random((self._sampler.reads - 1, len(prices))) < 0.5])
-        sampled = self._sampler.sample(Spins.of(prices, *self._edges), starts, seed)
+        spins = Spins.of(prices, *self._edges)
+        # A sampler stops between reads at best: where it is cancelled, a read ends in its own time.
+        sampled = run_aside(lambda: self._sampler.sample(spins, starts, seed))
         finds = [self._polished(prices, labels) for labels in (first, *sampled)]
         return Answer(lowest(self._here, prices, finds).reshape(unary.shape))
 

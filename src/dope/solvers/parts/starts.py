@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dope import _core
 from dope.arrays import BinaryLabels
+from dope.cancellation import check_cancelled
 from dope.errors import InputError
 from dope.protocols import Minimizer
 from dope.solvers.mean_field import Cooling, MeanField
@@ -52,6 +53,7 @@ class Starts:
         """The labels of all names, each once."""
         seen: list[BinaryLabels] = []
         for name in self.names:
+            check_cancelled()
             labels = self._labels(name, unary)
             if not any(np.array_equal(labels, earlier) for earlier in seen):
                 seen.append(labels)
@@ -78,6 +80,7 @@ def _smoothed(values: Values) -> Values:
     """Some passes of the filter (1, 2, 1) / 4 along every axis; the border repeats itself."""
     for axis in range(values.ndim):
         for _ in range(PASSES):
+            check_cancelled()
             wide = np.pad(values, [(1, 1) if a == axis else (0, 0) for a in range(values.ndim)], mode="edge")
             lower, middle, upper = (np.take(wide, np.arange(s, s + values.shape[axis]), axis) for s in range(3))
             values = (lower + 2.0 * middle + upper) / 4.0

@@ -1,4 +1,4 @@
-"""What travels to a Dask worker, what it does with it, and what it keeps.
+"""What travels to a worker in another process, what it does with it, and what it keeps.
 
 Replies depend on recipe and message alone. The blocks that a worker keeps open are here, in the process that has them,
 and only save time: who finds one missing says so, and is sent the recipe.
@@ -203,14 +203,14 @@ def raised_there(content: bytes, worker: str, k: int) -> Exception:
         return not_readable(worker, error)
     if error is None:
         return DopeError(f"block {k} failed on {worker}, by an error that cannot be sent on:\n{failure.words}")
-    error.add_note(f"In block {k}, on the Dask worker {worker}:\n{failure.words}")
+    error.add_note(f"In block {k}, on the worker {worker}:\n{failure.words}")
     return error
 
 
 def not_readable(worker: str, error: Exception) -> DopeError:
     """What to say of a worker that lacks something, or has it otherwise."""
     return DopeError(
-        f"the Dask worker {worker} cannot read what was sent to it ({type(error).__name__}: {text_of(error)}). "
+        f"the worker {worker} cannot read what was sent to it ({type(error).__name__}: {text_of(error)}). "
         f"Install dope {dope.__version__} there, and what else your solver needs, as in this process."
     )
 
