@@ -431,7 +431,7 @@ def test_missing_values_are_refused(table):
         lambda: segment(table(holed), probability=PIXELS),
         lambda: segment(PIXELS, unary=table(holed)),
         lambda: segment(PIXELS, probability=table(np.where(HIDDEN, np.nan, 0.5))),
-        lambda: Energy.grid(table(holed)),
+        lambda: dope.minimize(Energy.grid(table(holed))),  # an array in dask is read then
     ):
         with pytest.raises(InputError, match=r"nan|NaN"):
             refused()
@@ -451,7 +451,6 @@ def test_chunks_of_unknown_sizes_are_refused():
     ):
         with pytest.raises(InputError, match="compute_chunk_sizes"):
             refused()
-    assert np.array_equal(Energy.grid(unknown).unary, UNARY)  # which is read whole, and then known
 
 
 @pytest.mark.parametrize("name", ["a\0.npy", "\ud800.npy", "/", ""])

@@ -11,6 +11,7 @@ from dope.cli.tables import duration, print_rows
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.forecast import Costs, Forecast, forecast_rounds, memory_in_all, outline_energy, plan_for_workers
+from dope.forecast.workers import check_size
 from dope.io import check_writable
 from dope.memory import as_bytes, as_text
 from dope.planning import Plan
@@ -39,6 +40,7 @@ def plan(
 ) -> None:
     """Say how a problem of this size would be cut up, and what that takes."""
     sides = shape_from(shape)
+    check_size("workers", workers, 1)
     energy = outline_energy(sides, kernel=kernel, pixel_bytes=pixel_bytes, unary_bytes=unary_bytes)
     if memory is None and (costs is not None or storage is not None):
         raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")

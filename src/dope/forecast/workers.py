@@ -36,15 +36,15 @@ def outline_energy(shape: Sequence[int], *, kernel: Kernel = 3, pixel_bytes: int
     sides = tuple(shape)
     if not sides or any(n < 1 for n in sides):
         raise InputError(f"shape is {sides}; expected the number of sites along each axis, at least 1.")
-    _check_size("pixel_bytes", pixel_bytes, 0)
-    _check_size("unary_bytes", unary_bytes, 1)
+    check_size("pixel_bytes", pixel_bytes, 0)
+    check_size("unary_bytes", unary_bytes, 1)
     pixels: Any = AbsentPixels((*sides, pixel_bytes)) if pixel_bytes else None
     return Energy.grid(Absent(sides, unary_bytes), features=pixels, kernel=kernel)
 
 
 def plan_for_workers(energy: Energy, *, workers: int, memory: int, blocks: int | Sequence[int] | None = None) -> Plan:
     """With the blocks that fit where each worker has so much memory, or with those given, which have to fit."""
-    _check_size("workers", workers, 1)
+    check_size("workers", workers, 1)
     room = memory - BOX_PROCESS_BYTES
     if room <= 0:
         raise InputError(f"a worker has {as_text(memory)}; expected more than {as_text(BOX_PROCESS_BYTES)}.")
@@ -63,7 +63,7 @@ def memory_in_all(workers: int, room: int) -> int:
     return workers * room + BOX_PROCESS_BYTES
 
 
-def _check_size(name: str, value: int, least: int) -> None:
+def check_size(name: str, value: int, least: int) -> None:
     """Refuse numbers below their least, or such as nothing has."""
     if not least <= value <= MOST_SIZE:
         raise InputError(f"{name} is {value}; expected {least} to {MOST_SIZE:,}.")
