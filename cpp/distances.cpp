@@ -77,8 +77,9 @@ void transform(const Point& shape, double* squares) {
 
 void distances(const Point& shape, const std::uint8_t* labels, double* out) {
     const Index sites = volume(shape);
-    const SharedArray<double> to_zero(static_cast<std::size_t>(sites));
-    const SharedArray<double> to_one(to_zero.size());
+    const SharedArray<double> memory(2 * static_cast<std::size_t>(sites));
+    double* const to_zero = memory.data();
+    double* const to_one = to_zero + sites;
     bool any = false;
     in_pieces(sites, [&](Index low, Index high) {
         for (Index i = low; i < high; ++i) {
@@ -92,8 +93,8 @@ void distances(const Point& shape, const std::uint8_t* labels, double* out) {
         for (Index i = 0; i < sites; ++i) out[i] = 1.0;
         return;
     }
-    transform(shape, to_zero.data());
-    transform(shape, to_one.data());
+    transform(shape, to_zero);
+    transform(shape, to_one);
     Index i = 0;
     Pause pause;
     for_each_run(whole(shape), [&](const Point& first, Index length) {

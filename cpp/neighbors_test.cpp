@@ -167,8 +167,8 @@ void test_standpoint(const Problem& of, Standpoint& here, std::mt19937& random) 
         CHECK(close(here.tangents()[i], tangent));
     }
 
-    CHECK(here.descend(0, kGoOn) == 0);
-    here.descend(std::numeric_limits<Index>::max(), kGoOn);
+    CHECK(here.descend(0) == 0);
+    here.descend(std::numeric_limits<Index>::max());
     const Labels end(here.labels(), here.labels() + of.sites());
     CHECK(of.energy(end) <= of.energy(z) + 1e-9);
     for (Index i = 0; i < of.sites(); ++i) {

@@ -166,6 +166,7 @@ typename Apart::Sum sum_apart(const GridWeights& weights, const typename Apart::
     ScatteredWeights scattered(weights);
     Apart apart;
     Pause pause;
+    const Index channels = weights.contrast_only() ? weights.contrast_only()->channels : 1;
     for (Index low = box.low[0]; low < box.high[0]; low += rows) {
         Box slab = box;
         slab.low[0] = low;
@@ -177,6 +178,7 @@ typename Apart::Sum sum_apart(const GridWeights& weights, const typename Apart::
                 const auto* p = y + dot(first, strides);
                 const Index found = apart.find(p, p + dot(offset, strides), length, places.data());
                 if (found > 0) scattered.put(m, first, places.data(), found);
+                pause(found * (4 + channels));
                 if (scattered.size() >= kRun) add_all(apart.counted(scattered.take(m)), total);
             };
             for_each_run(tails(slab, weights.shape(), offset), visit);

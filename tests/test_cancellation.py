@@ -1,11 +1,27 @@
 """Cancellation: whoever entered it stops, in whichever thread, and nobody else."""
 
+import importlib.util
 import threading
+import time
 
 import numpy as np
 import pytest
 
-from dope import _core
+from dope import (
+    Anneal,
+    Brute,
+    Energy,
+    Icm,
+    LsaAux,
+    LsaTr,
+    MaxFlow,
+    MeanField,
+    Qpbo,
+    Tabu,
+    TrwS,
+    _core,
+    io,
+)
 from dope.cancellation import Cancellation, Cancelled, check_cancelled, entered, run_aside, waking
 
 
@@ -99,3 +115,60 @@ def test_what_runs_aside_replies_fails_or_is_left_behind():
         end.set()
         with pytest.raises(Cancelled):
             run_aside(fail)
+
+
+SOLVERS = [Icm(), MeanField(), TrwS(), Qpbo(), Qpbo(probe=True, improve=2), LsaTr(), LsaAux(), MaxFlow(), Brute()]
+if importlib.util.find_spec("dwave"):
+    SOLVERS += [Tabu(restarts=0), Anneal(sweeps=20)]
+
+
+def mixed_energy(side, *, attractive):
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(2, side, side))
+    return Energy.grid(
+        rng.normal(size=(side, side)), kernel=[(0, 1), (1, 0)], weights=list(abs(weights) if attractive else weights)
+    )
+
+
+def minimize_for_long(minimizer, unary):
+    end = time.monotonic() + 60.0
+    while time.monotonic() < end:
+        minimizer.minimize(unary)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_a_minimizer_that_was_cancelled_answers_as_a_new_one(solver):
+    energy = mixed_energy(4 if isinstance(solver, Brute) else 30, attractive=isinstance(solver, MaxFlow))
+    minimizer, expected = solver.prepare(energy), solver.prepare(energy).minimize(energy.unary)
+    for delay in (0.0, 0.01, 0.05):
+        cancellation = Cancellation()
+        threading.Timer(delay, cancellation.cancel).start()
+        with cancellation, pytest.raises(Cancelled):
+            minimize_for_long(minimizer, energy.unary)
+        answer = minimizer.minimize(energy.unary)
+        np.testing.assert_array_equal(answer.labels, expected.labels)
+        assert answer.bound == expected.bound
+
+
+@pytest.mark.parametrize(
+    "name", ["pixels.npy", "pixels.nii", "packed.nii.gz", "pixels.tif", "pixels.zarr", "shards.zarr"]
+)
+def test_reading_a_file_that_is_cancelled_is_not_a_damaged_file(tmp_path, name):
+    pixels = np.random.default_rng(0).integers(0, 255, (20, 30, 40)).astype(np.uint8)
+    path = tmp_path / name
+    if name.endswith(".npy"):
+        np.save(path, pixels)
+    elif ".nii" in name:
+        nibabel = pytest.importorskip("nibabel")
+        nibabel.save(nibabel.Nifti1Image(pixels, np.eye(4)), path)
+    elif name.endswith(".tif"):
+        pytest.importorskip("tifffile").imwrite(path, pixels, photometric="minisblack", compression=None)
+    else:
+        shards = {"shards": (20, 20, 20)} if name.startswith("shards") else {}
+        zarr = pytest.importorskip("zarr")
+        zarr.create_array(str(path), data=pixels, chunks=(5, 10, 10), **shards)
+    with Cancellation() as cancellation:
+        np.testing.assert_array_equal(np.asarray(io.load(path).pixels), pixels)
+        cancellation.cancel()
+        with pytest.raises(Cancelled):
+            np.asarray(io.load(path).pixels)

@@ -178,6 +178,54 @@ def slow_weights():
     return _core.GridWeights(shape, np.array([[0, 1], [1, 0]]), np.ones(2), features, 1.0)
 
 
+def slow_pixels():
+    return np.broadcast_to(np.zeros(1), (200, 200, 100_000)), np.array([[0, 1], [1, 0]])
+
+
+BOX = (0, 0), (200, 200)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: slow_weights().weights(0),
+        lambda: _core.Neighbors.grid(slow_weights()),
+        lambda: _core.contrast(*slow_pixels(), *BOX, 1.0),
+        lambda: _core.exact_roughness(slow_weights(), np.eye(200, dtype=bool), *BOX),
+        lambda: _core.roughness(slow_weights(), np.random.default_rng(0).random((200, 200)), *BOX),
+        lambda: _core.GridCoupling(slow_weights(), (0, 0), (100, 200), [np.ones(200)] * 2).strength(),
+        lambda: _core.GridFlow(slow_weights(), 1.0, 16),
+    ],
+    ids=["weights", "neighbors", "contrast", "exact roughness", "roughness", "coupling", "flow"],
+)
+def test_cancel_stops_whatever_weighs_many_pairs(work):
+    cancel, began = _core.Cancel(), threading.Event()
+
+    def cancelled():
+        with cancel:
+            began.set()
+            while True:  # those that are done soon are done again
+                work()
+
+    thread, raised = in_thread(cancelled)
+    began.wait(PATIENCE)
+    time.sleep(0.1)
+    cancel.cancel()
+    require_cancelled(thread, raised, time.monotonic())
+
+
+def test_who_is_cancelled_begins_nothing_more():
+    flow = _core.GridFlow(_core.GridWeights((2, 2), np.array([[0, 1]]), np.ones(1)), 1.0, 16)
+    flow.minimize(np.ones((2, 2)))
+    with _core.Cancel() as cancel:
+        flow.minimize(np.ones((2, 2)))
+        cancel.cancel()
+        for work in (lambda: flow.minimize(np.ones((2, 2))), flow.labels, flow.minimum, flow.check):
+            with pytest.raises(_core.Cancelled):
+                work()
+    assert not flow.labels().any()  # it was not touched
+
+
 def test_a_flow_at_work_refuses_other_threads():
     quick = _core.GridWeights((200, 200), np.array([[0, 1], [1, 0]]), np.ones(2))
     flow = _core.GridFlow(quick, 1.0, 16)
