@@ -4,7 +4,7 @@ Of every image the labels from its strokes are compared with the truth, without 
 the truth leaves open (128). Four ways, each adding one thing to the one before:
 
     strokes       the automatic model of the strokes, automatic lam, one minimum
-    connected     ... and only what hangs together with a stroke (`connected_to_seeds`)
+    connected     ... and only what is connected to a stroke (`connected_to_seeds`)
     again         ... and the model fitted again to those labels, `--rounds` times
     paper         for comparison: the paper's colour model, total 20, one minimum
 

@@ -1,4 +1,4 @@
-"""How a block hangs together with the rest: A_k = C_k + R_k S_k in its local form.
+"""How a block is coupled to the rest: A_k = C_k + R_k S_k in its local form.
 
     (A_k y)_i = (1/q_i) sum_{j ~ i} w_ij c_ijk (y_i - y_j),     c_ijk = 1 if j is not in block k, else 1 - 1/q_j
 

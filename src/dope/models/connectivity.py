@@ -1,4 +1,4 @@
-"""What hangs together with the strokes.
+"""What is connected to the strokes.
 
 A stroke says "this thing", and a thing is in one piece. Foreground that touches no foreground stroke is therefore
 background that happens to have the thing's colours, and background shut in without a stroke of its own is part of the
