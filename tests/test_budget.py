@@ -10,20 +10,21 @@ from itertools import product
 
 import numpy as np
 import pytest
-from dope.methods.box_size import PROCESS_BYTES, block_bytes, fitting_partition
-from dope.segmentation.budget import segmentation_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import dope
 from dope import Energy, InputError, Partition
-from dope.api import MOST_CROSSING, automatic_blocks
 from dope.cli import app
+from dope.footprint import BOX_PROCESS_BYTES as PROCESS_BYTES
+from dope.footprint import MOST_CROSSING
+from dope.forecast import Costs, outline_energy, plan_for_workers
 from dope.memory import available_bytes, budget_of, require_bytes
 from dope.pairs import MOST_AXES, MOST_HALF_OFFSETS, half_offsets
 from dope.partition import MOST_BLOCKS, layout_of
-from dope.planning import Costs, LazyPlan, Plan
+from dope.planning.box_cuts import energy_box_bytes, fitting_cuts
+from dope.planning.defaults import automatic_blocks, automatic_flow_solver
 
 resource = pytest.importorskip("resource")
 
@@ -182,10 +183,8 @@ def test_kernels_with_too_many_neighbors_are_refused_before_they_are_made(kernel
     shape = (2,) * min(dimensions, 12)
     if dimensions == len(shape):
         refused("pairs of opposite neighbours", Energy.grid, np.zeros(shape), kernel=kernel)
-        refused("pairs of opposite neighbours".grid, np.zeros(shape), kernel=kernel)
         refused("pairs of opposite neighbours", dope.models.kernel_lam, kernel, dimensions)
-        refused("pairs of opposite neighbours", Plan.of, shape, kernel=kernel)
-        refused("pairs of opposite neighbours", LazyPlan.of, shape, kernel=kernel, memory=GIGABYTE)
+        refused("pairs of opposite neighbours", outline_energy, shape, kernel=kernel)
 
 
 def test_the_largest_kernels_take_little():
@@ -227,8 +226,8 @@ def test_more_blocks_than_can_be_listed_are_refused(blocks):
     shape = (2**30, 2**30)
     for call in (layout_of, Partition.grid):
         refused("blocks (are )?asked for", call, shape, blocks)
-    refused("blocks", Plan.of, shape, blocks=blocks)
-    refused("blocks", LazyPlan.of, shape, blocks=blocks, memory=GIGABYTE)
+    refused("blocks", dope.plan, outline_energy(shape), blocks=blocks)
+    refused("blocks", plan_for_workers, outline_energy(shape), blocks=blocks, memory=GIGABYTE, workers=2)
     refused("blocks", dope.minimize, Energy.grid(np.ones((4, 4))), blocks=blocks)
 
 
@@ -245,10 +244,10 @@ def test_many_axes_and_long_ones_can_be_cut():
 
 def test_blocks_are_no_smaller_than_a_kernel_allows():
     for shape, kernel in [((64, 64), 51), ((128, 128), 21), ((512, 512), 9), ((40, 40, 40), 9), ((2000, 2000), 3)]:
-        pairs = Plan.of(shape, kernel=kernel).grid
+        pairs = outline_energy(shape, kernel=kernel).pairs
         number = automatic_blocks(pairs, dope.Exact())
         assert number == 1 or pairs.crossing(layout_of(shape, number)) <= MOST_CROSSING * pairs.number
-    assert automatic_blocks(Plan.of((2000, 2000)).grid, dope.Exact()) == 32
+    assert automatic_blocks(outline_energy((2000, 2000)).pairs, dope.Exact()) == 32
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=3), st.integers(0, 20), st.sampled_from([3, 5]))
@@ -272,7 +271,6 @@ MEASURED = """
     import json, sys
     import numpy as np, dope
     from dope.memory import peak_bytes
-    from dope.segmentation.budget import segmentation_bytes
     side, kernel, rectangle = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "rectangle"
     image = np.random.default_rng(0).integers(0, 200, (side, side, 3), dtype=np.uint8)
     image[side // 3 : side // 2, side // 3 : side // 2] += 50
@@ -281,8 +279,9 @@ MEASURED = """
         strokes = np.zeros((side, side), dtype=np.uint8)
         strokes[side // 2, side // 3 : side // 2], strokes[0] = 1, 2
         known = {"scribbles": strokes}
-    result = dope.segment(image, kernel=kernel, **known)
-    planned = segmentation_bytes((side, side), kernel=kernel, pixel_bytes=3, reestimated=rectangle)
+    said = dope.Segmentation(image=image, kernel=kernel, **known)
+    planned = said.plan().bytes
+    result = said.run()
     print(json.dumps([planned, peak_bytes(), result.exact]))
 """
 
@@ -301,11 +300,12 @@ def test_a_segmentation_takes_what_the_plan_says(side, kernel, known):
 
 
 def test_blocks_within_a_kernels_reach_are_planned_for():
-    whole, cut = (Plan.of((64, 64), kernel=51, blocks=blocks).bytes for blocks in (1, 16))
+    energy = outline_energy((64, 64), kernel=51)
+    whole, cut = (dope.plan(energy, blocks=blocks).bytes for blocks in (1, 16))
     assert cut > 10 * whole
     image = np.zeros((64, 64), dtype=np.uint8)
     refused(
-        "takes .* GB of memory, and 1 GB are allowed", dope.segment, image, rectangle=((9, 50), (9, 50)), kernel=51,
+        "takes .* GB, and 1 GB are allowed", dope.segment, image, rectangle=((9, 50), (9, 50)), kernel=51,
         blocks=16, memory="1GB",
     )  # fmt: skip
 
@@ -315,9 +315,9 @@ def test_capacities_are_planned_as_wide_as_they_are():
     for side, kernel in [(40, 3), (700, 3), (400, 5), (64, 31)]:
         image, unary = rng.integers(0, 255, (side, side), dtype=np.uint8), rng.normal(0, 2, (side, side))
         energy = Energy.grid(unary, features=image, kernel=kernel, lam=dope.models.automatic_lam(unary, kernel))
-        solver = dope.api.automatic_flow_solver(energy.pairs)
-        plan = Plan.of((side, side), kernel=kernel, blocks=1)
-        assert plan.width == dope.fixed_point.FixedPoint.of(energy, solver.bits).bits
+        solver = automatic_flow_solver(energy.pairs)
+        plan = dope.plan(energy, blocks=1)
+        assert plan.bits == dope.fixed_point.FixedPoint.of(energy, solver.bits).bits
         assert 0 <= plan.bytes - solver.bytes_needed(energy) < 100 * side * side + 64 * 2**20
 
 
@@ -368,11 +368,12 @@ def test_planning_takes_little_memory():
     code = """
         import json
         from dope.memory import peak_bytes
-        from dope.planning import LazyPlan, Plan
+        import dope
+        from dope.forecast import outline_energy, plan_for_workers
         before = peak_bytes()
         for shape, kernel in [((1,) * 16, 3), ((2**31 - 1, 1, 1), 3), ((100, 100), 101), ((40, 40), 511)]:
-            Plan.of(shape, kernel=kernel).seconds()
-        LazyPlan.of((2**31 - 1, 1, 1), memory=300_000_000).block_shape
+            dope.plan(outline_energy(shape, kernel=kernel)).seconds
+        plan_for_workers(outline_energy((2**31 - 1, 1, 1)), memory=300_000_000, workers=1).block_shape
         print(json.dumps(peak_bytes() - before))
     """
     assert in_child(code) < 150_000_000
@@ -407,8 +408,8 @@ def test_too_little_memory_is_refused_at_once(memory, shape):
 
 
 def test_memory_that_makes_too_many_blocks_is_refused_at_once():
-    refused("make about .* blocks", dope.minimize.grid(Absent(10**6, 10**6)), memory="215MB")
-    refused("make about .* blocks", dope.minimize.grid(Absent(2**31 - 1)), memory="210MB")
+    refused("make about .* blocks", dope.minimize, Energy.grid(Absent(10**6, 10**6)), memory="215MB")
+    refused("make about .* blocks", dope.minimize, Energy.grid(Absent(2**31 - 1)), memory="210MB")
 
 
 @settings(max_examples=30)
@@ -417,14 +418,14 @@ def test_chunks_that_are_written_never_forbid_blocks_that_fit(shape, workers, ch
     energy = Energy.grid(Absent(*shape))
     allowed = {"memory": PROCESS_BYTES + 60_000 * (more + 1), "workers": workers, "bits": 32, "chunks": None}
     try:
-        fitting_partition(energy, **allowed)
+        fitting_cuts(energy, **allowed)
     except InputError:
         return
     written = tuple(min(n, chunk) for n in shape)
-    found = fitting_partition(energy, written=written, **allowed)
+    found = Partition.at(energy.shape, fitting_cuts(energy, written=written, **allowed))
     sides = np.max([[s.stop - s.start for s in block.where] for block in found.blocks], axis=0)
-    assert workers * block_bytes(energy, sides, 32) <= allowed["memory"] - PROCESS_BYTES
-    if workers * block_bytes(energy, written, 32) <= allowed["memory"] - PROCESS_BYTES:  # whole chunks fit
+    assert workers * energy_box_bytes(energy, sides, 32) <= allowed["memory"] - PROCESS_BYTES
+    if workers * energy_box_bytes(energy, written, 32) <= allowed["memory"] - PROCESS_BYTES:  # whole chunks fit
         assert all(cut % side == 0 for cuts, side in zip(found.cuts, written, strict=True) for cut in cuts)
 
 
@@ -432,7 +433,7 @@ def test_chunks_that_are_read_do():
     class Chunked(Absent):
         chunks = (3000, 3000)
 
-    refused("store the arrays in smaller chunks", dope.minimize.grid(Chunked(6000, 6000)), memory="300MB")
+    refused("store the arrays in smaller chunks", dope.minimize, Energy.grid(Chunked(6000, 6000)), memory="300MB")
 
 
 def test_a_small_memory_and_chunks_of_our_own_go_together(tmp_path, monkeypatch):
@@ -494,12 +495,11 @@ def test_arrays_are_not_read_before_it_is_known_that_they_fit():
 
 
 def test_rounds_of_re_estimation_count():
+    image = np.zeros((500, 500, 3), dtype=np.uint8)
     once, again = (
-        segmentation_bytes((500, 500), kernel=3, pixel_bytes=3, reestimated=reestimated)
-        for reestimated in (False, True)
+        dope.Segmentation(image=image, rectangle=((50, 90), (50, 90)), rounds=rounds).plan().bytes for rounds in (0, 5)
     )
     assert again > once
-    image = np.zeros((500, 500, 3), dtype=np.uint8)
     between = (once + again) // 2
     refused("are allowed", dope.segment, image, rectangle=((50, 90), (50, 90)), memory=between)
     image[60:80, 60:80] = 200

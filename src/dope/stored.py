@@ -54,8 +54,10 @@ def lies_elsewhere(array: Any) -> bool:
         return isinstance(array, np.memmap)
     if is_readable(array):
         return True
-    if not (hasattr(array, "chunks") and hasattr(array, "shape") and hasattr(array, "dtype")):
+    if not all(hasattr(array, name) for name in ("shape", "dtype", "__getitem__")):
         return False
+    if not hasattr(array, "chunks"):
+        return not hasattr(array, "__array__")  # nothing but indexing reads it
     return not isinstance(getattr(array, "data", None), np.ndarray)  # xarray around an array in memory
 
 
