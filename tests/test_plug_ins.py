@@ -12,7 +12,7 @@ from dope import InputError, Segmentation, plug_ins
 from dope.cli import app
 from dope.names import EXECUTORS, SOLVERS, known_names, name_of, plug_in_of
 
-PACKAGE = '''
+PACKAGE = """
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def _save(path, labels, like=None):
 
 
 DIGITS = Format("digits", _load, _describe, None)
-'''
+"""
 
 
 @pytest.fixture

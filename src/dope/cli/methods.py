@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from inspect import signature
 
@@ -28,7 +29,7 @@ class ModelName(StrEnum):
 
 def solver_of(name: str, seed: int | None) -> BlockSolver:
     """The solver of this name, with its default settings but for the seed."""
-    make = maker_of("solver", SOLVERS, name)
+    make: Callable[..., BlockSolver] = maker_of("solver", SOLVERS, name)
     if seed is None:
         return make()
     if "seed" not in signature(make).parameters:
