@@ -3,10 +3,10 @@
     python benchmarks/before.py ../before/src                            # A2e, Be, C2e and the brain at kernel 5
     python benchmarks/before.py ../before/src --cases brain-5 --repeat 5
 
-The argument is the folder `src` of another checkout, with its core built in it. Both solve the same arrays by turns, with
-their defaults, each solve in a process of its own. Labels, energy, bound and certificate have to be the same, or the run
-fails. The ratio is that of the medians of processor time, the other's over this one's. A line per case is added to
-benchmarks/results/before.jsonl.
+The argument is the folder `src` of another checkout, with its core built in it. Both solve the same arrays by turns,
+with their defaults, each solve in a process of its own. Labels, energy, bound and certificate have to be the same, or
+the run fails. The ratio is that of the medians of processor time, the other's over this one's. A line per case is
+added to benchmarks/results/before.jsonl.
 """
 
 from __future__ import annotations

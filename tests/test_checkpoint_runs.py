@@ -93,6 +93,7 @@ import sys, resource, signal
 import numpy as np
 import dope
 folder, how, blocks, output = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+dope.minimize(dope.Energy.grid(np.ones((2, 2))), method=dope.Bracketing())  # whose modules are written nowhere later
 if how == "full":  # a disk that takes no more than so many bytes of a file
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))

@@ -160,7 +160,8 @@ def test_every_executor_elsewhere_gives_bit_for_bit_what_serial_gives(method, el
     here, there = (solved(energy, method, blocks=(2, 3), executor=one) for one in (Serial(), elsewhere))
     if there is None:
         return
-    if here.lower_bound is None or there.lower_bound is not None:
+    flows = isinstance(method, Admm) and method.bound > 0
+    if not flows and (here.lower_bound is None or there.lower_bound is not None):
         assert_same(here, there)
     else:  # a bound that takes the flow of all blocks in one memory: what it decides is left open
         check_claims(energy, there, *near_minimum(energy))

@@ -378,4 +378,4 @@ def test_a_partition_of_overlapping_blocks_is_refused():
 )  # fmt: skip
 def test_the_number_of_blocks_follows_from_shape_and_kernel(shape, kernel, blocks):
     unary = np.broadcast_to(np.float32(1.0), shape)
-    assert dope.api.automatic_blocks(dope.Energy.grid(unary, kernel=kernel).pairs, dope.Exact()) == blocks
+    assert dope.planning.defaults.automatic_blocks(dope.Energy.grid(unary, kernel=kernel).pairs, dope.Exact()) == blocks

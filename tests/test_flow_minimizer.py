@@ -143,6 +143,7 @@ def test_work_that_was_cancelled_can_be_done_again():
         with cancel, pytest.raises(_core.Cancelled):
             work()
     alone = MaxFlow().prepare(other).minimize(other.unary)
+    minimizer.reopen(other)
     np.testing.assert_array_equal(minimizer.minimize(other.unary).labels, alone.labels)
 
 

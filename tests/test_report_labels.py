@@ -10,7 +10,7 @@ from PIL import Image
 
 import dope
 from dope.palette import label_colors
-from dope.report import Run, block_map, difference, overlay, page, plot, slices, surface, thumbnail
+from dope.report import PageContent, block_map, difference, overlay, page, plot, slices, surface, thumbnail
 
 COLORS = label_colors(6).astype(int)
 LABELS = np.zeros((40, 60), dtype=np.uint8)
@@ -108,7 +108,7 @@ def in_json(text):
 
 
 def test_a_page_of_several_labels_counts_them():
-    text = page(Run("parts", GREY, False, LABELS, spacing=(0.5, 2.0)))
+    text = page(PageContent("parts", GREY, False, LABELS, spacing=(0.5, 2.0)))
     assert "<td>5</td><td>600</td><td>25 %</td><td>600</td>" in text and "<th>area</th>" in text
     assert '<span class="name">labels</span><span class="value">4</span>' in text and ">foreground<" not in text
     assert all(f"rgb{tuple(COLORS[label].tolist())}" in text for label in (1, 2, 5))
@@ -117,22 +117,22 @@ def test_a_page_of_several_labels_counts_them():
 
 
 def test_a_page_of_two_labels_has_no_such_table():
-    text = page(Run("object", GREY, False, LABELS > 0))
+    text = page(PageContent("object", GREY, False, LABELS > 0))
     assert "<h2>Labels</h2>" not in text and "counts" not in in_json(text)
     assert in_json(text)["foreground"] == (LABELS > 0).mean() and ">foreground<" in text
 
 
 def test_counts_of_labels_of_which_some_are_drawn():
-    found = in_json(page(Run("parts", None, False, LABELS[::4, ::4], counts=[10, 0, 30, 0])))
+    found = in_json(page(PageContent("parts", None, False, LABELS[::4, ::4], counts=[10, 0, 30, 0])))
     assert found["counts"] == {"0": 10, "2": 30} and found["foreground"] == 0.75
 
 
 def test_many_labels_do_not_fill_the_page_with_keys():
     labels = np.arange(400, dtype=np.uint16).reshape(20, 20)
-    text = page(Run("many", None, False, labels))
+    text = page(PageContent("many", None, False, labels))
     assert "and 379 more" in text and len(in_json(text)["counts"]) == 400
 
 
 def test_a_volume_of_several_labels():
-    text = page(Run("balls", None, False, balls(), spacing=(1.0, 1.0, 1.0)))
+    text = page(PageContent("balls", None, False, balls(), spacing=(1.0, 1.0, 1.0)))
     assert "<th>volume</th>" in text and "Surface of what is not 0" in text

@@ -254,9 +254,11 @@ def test_strings_and_complex_images_are_refused():
         dope.segment(IMAGE.astype(complex), scribbles=STROKES)
     with pytest.raises(InputError, match="image has dtype"):
         dope.segment(np.full(IMAGE.shape, "red"), scribbles=STROKES)
-    for image in ("photo.png", None, 3):
+    for image in (None, 3):
         with pytest.raises(InputError, match=r"expected an array. dope.io.load"):
             dope.segment(image, scribbles=STROKES)
+    with pytest.raises(InputError, match=r"photo\.png: no such file"):
+        dope.segment("photo.png", scribbles=STROKES)
 
 
 def test_a_result_shows_itself():

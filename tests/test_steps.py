@@ -12,7 +12,7 @@ import dope
 from dope.cli.record import trace_of
 from dope.cli.trace import line_of
 from dope.partition import Partition
-from dope.protocols import LazyProblem
+from dope.protocols import Problem
 from dope.steps import LARGE, BlockTask, BracketingStep, Step, Tasks, plain, slim
 
 TYPES = {dope.Exact(): dope.ExactStep, dope.Admm(): dope.AdmmStep, dope.Bracketing(): dope.BracketingStep}
@@ -92,10 +92,10 @@ def test_a_trace_line_tells_who_did_what():
     ids=["to the end", "undecided"],
 )
 def test_tasks_tell_what_was_asked_of_which_boxes(method, kinds):
-    energy = dope.Energy.of(energy_of((40, 44)))
+    energy = energy_of((40, 44))
     partition = Partition.grid(energy.shape, (2, 2))
     labels = np.zeros(energy.shape, dtype=bool)
-    steps = list(method.steps(LazyProblem(energy, partition, dope.MaxFlow(), dope.Serial(), labels)))
+    steps = list(method.steps(Problem(energy, partition, dope.MaxFlow(), dope.Serial(), target=labels)))
     assert [list(dict.fromkeys(task.kind for task in step.tasks.done)) for step in steps] == kinds
     sizes = [labels[block.where].size for block in partition.blocks]
     for step in steps:

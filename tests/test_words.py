@@ -8,6 +8,7 @@ import pytest
 import dope
 from dope import Energy, InputError
 from dope.arrays import fitting_in_words
+from dope.cli.clock import Clock
 from dope.cli.record import summary_of
 from dope.cli.tables import bound_in_words
 
@@ -31,7 +32,7 @@ def test_a_gap_is_what_lies_between_energy_and_bound(result):
     if result.lower_bound is None:
         assert said == "-"
         return
-    gap = summary_of(result, "exact", 1.0)["gap"]
+    gap = summary_of(result, "exact", Clock())["gap"]
     assert gap == result.energy - result.lower_bound
     assert said.startswith(f"{result.lower_bound:,.1f}, ") and ("exact" in said) == result.exact
     assert ("from rounding costs" in said) == (result.exact and gap > 0)

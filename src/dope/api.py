@@ -101,7 +101,7 @@ def start(energy: Energy, **arguments: Any) -> Run:
     Examples
     --------
     >>> import numpy as np
-    >>> run = start(Energy.grid(np.array([[-3.0, 1.0], [-2.0, 2.0]])))
+    >>> run = start(Energy.grid(np.array([[-3.0, 1.0], [-2.0, 2.0]]), lam=0.5))
     >>> run.result().labels.astype(int).tolist()
     [[1, 0], [1, 0]]
     """

@@ -45,14 +45,15 @@ class LiveBlocks:
         with self._free:
             self._free.wait_for(lambda: g not in self._busy)
             self._busy.add(g)
-        done = False
+        members = self._flow.members(g)
         try:
             yield
-            done = True
-        finally:
-            members = self._flow.members(g) if not done else ()
+        except BaseException:
             with self._free:
                 self._solved.difference_update(members)
+            raise
+        finally:
+            with self._free:
                 self._leave(g)
 
     def solved(self, members: list[int]) -> None:

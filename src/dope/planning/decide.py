@@ -20,7 +20,7 @@ from dope.pairs import GraphPairs, GridPairs
 from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts
 from dope.planning.defaults import automatic_blocks, automatic_solver, sharing_the_reach
-from dope.planning.plans import Decision, Plan, checked_target, pixel_bytes_of, start_from
+from dope.planning.plans import Decision, Plan, checked_target, expected_bits, pixel_bytes_of, start_from
 from dope.protocols import BlockSolver, Executor, FlowSolver, Method
 from dope.result import Result
 
@@ -48,7 +48,7 @@ def plan(
 
     Examples
     --------
-    >>> import dope
+    >>> import dope, numpy as np
     >>> decided = dope.plan(dope.Energy.grid(np.zeros((100, 100))))
     >>> decided.method, decided.blocks, decided.in_boxes
     (Exact(tolerance=0.0, rounds=None, merge=True, bracket=False), 1, False)
@@ -118,6 +118,8 @@ class _Asked:
     advice: str | None = None  # for those who need everything in memory
 
     def planned(self) -> Plan:
+        if isinstance(self.blocks, Partition):
+            _check_partition(self.energy, self.blocks, self.overlap)
         solver, of_solver = self._solver()
         executor = self.executor or Threads()
         of_executor = "as asked" if self.executor is not None else "a thread per core"
@@ -215,7 +217,7 @@ class _Asked:
         needed = whole_bytes(
             energy.pairs,
             pixel_bytes=pixel_bytes_of(energy),
-            bits=solver.bits or 32,
+            bits=expected_bits(energy.pairs, solver),
             layout=self._layout(method) if isinstance(energy.pairs, GridPairs) else None,
         )
         if self.budget is not None:
@@ -251,7 +253,6 @@ class _Asked:
         """The partition, or where to cut, and why."""
         energy, blocks, overlap = self.energy, self.blocks, self.overlap
         if isinstance(blocks, Partition):
-            _check_partition(energy, blocks, overlap)
             return blocks, blocks.cuts, "as asked"
         if in_boxes and overlap:
             raise InputError(f"overlap is {overlap!r}; {method!r} reads boxes without overlap. Leave overlap out.")

@@ -18,12 +18,16 @@ from typing import Any, cast
 import numpy as np
 
 from dope.arrays import as_labels
+from dope.cancellation import Cancelled
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
+from dope.facts import measure_facts
+from dope.fixed_point import Costs, FixedPoint
 from dope.footprint import BOX_PROCESS_BYTES, PROCESS_BYTES, block_bytes, box_bytes, whole_bytes
 from dope.live import LiveLabels
 from dope.memory import as_text
-from dope.pairs import GridPairs
+from dope.models.smoothing import SMOOTHING
+from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
 from dope.planning.calibration import seconds_per_unit
 from dope.protocols import BlockSolver, Executor, Method, Problem, Start
@@ -140,7 +144,7 @@ class Plan:
     @property
     def bits(self) -> int:
         """Bits of a capacity, or as many as costs need that are no whole numbers."""
-        return getattr(self.solver, "bits", None) or 32
+        return expected_bits(self.energy.pairs, self.solver)
 
     @property
     def bytes(self) -> int:
@@ -241,13 +245,16 @@ class Plan:
 
     def conducted_by(self, conductor: Conductor, *, estimate: int = 0) -> Result:
         """The job of a run."""
-        live = LiveLabels()
-        if not self.in_boxes:
-            with conductor.cancellation:
-                energy = self.energy.read()
-            live.show(lambda box: energy.unary[box or ...] < 0)
+        energy, live = self.energy, LiveLabels()
+        if self.in_boxes:
+            live.show(lambda box: np.zeros(energy.shape, dtype=np.bool_)[... if box is None else box])
         else:
-            energy = self.energy
+            try:
+                with conductor.cancellation:
+                    energy = self.energy.read()
+            except Cancelled:
+                return self.cancelled(conductor)
+            live.show(lambda box: np.asarray(energy.unary[... if box is None else box] < 0))
         target = None if self.out is None else checked_target(self.out, energy.shape)
         problem = Problem(
             energy=energy,
@@ -262,30 +269,40 @@ class Plan:
             live=live,
         )
         outcome = conductor.conduct(self.method, problem, estimate=estimate)
+        if self.in_boxes and outcome.stopped != "cancelled":
+            return self._result_in_boxes(problem, outcome, conductor)
+        if not energy.in_memory:
+            return self._result_cut_short(problem, outcome, conductor)
         result = self._result(problem, outcome, conductor)
         if target is not None and not self.in_boxes:
             target[energy.whole] = result.labels
             result = replace(result, _labels=None, out=self.out)
         return result
 
+    def cancelled(self, conductor: Conductor) -> Result:
+        """Of a run that was cancelled before its energy was known: all labels are 0, and nothing is claimed."""
+        labels = np.zeros(self.energy.shape, dtype=np.bool_)
+        return self._told(conductor, "cancelled", _labels=labels, energy=math.nan, lower_bound=None, exact=False)
+
+    def _told(self, conductor: Conductor, stopped: str, *, rounding_error: float = 0.0, **known: Any) -> Result:
+        return Result(
+            rounding_error=rounding_error,
+            stopped=stopped,
+            trace=tuple(conductor.trace),
+            partition=self.partition,
+            plan=replace(self, energy=self.energy.outline(), start=None, out=None),
+            seconds=conductor.seconds,
+            **known,
+        )
+
     def _result(self, problem: Problem, outcome: Outcome, conductor: Conductor) -> Result:
         """What is known about the labels that a method ended with, or had when it was cancelled."""
         best, bounded = outcome.best, outcome.bounded
-        common: dict[str, Any] = {
-            "stopped": outcome.stopped,
-            "trace": tuple(conductor.trace),
-            "partition": self.partition,
-            "plan": replace(self, energy=self.energy.outline(), start=None, out=None),
-            "seconds": conductor.seconds,
-        }
-        if best is None and self.in_boxes:
-            return self._result_in_boxes(problem, outcome, common)
-        if best is None:
+        if best is None or best.labels is None:
             if outcome.stopped != "cancelled":
                 raise DopeError("the method ended without labels; it must yield at least one Step that has them.")
             labels = problem.live.read()
         else:
-            assert best.labels is not None
             labels = as_labels(best.labels, problem.energy.shape).copy()
         energy = problem.energy.exactly(labels)
         bound = None if bounded is None else bounded.lower_bound
@@ -293,7 +310,9 @@ class Plan:
             bound = _trivial_bound(problem.energy)
         exact = (best is not None and best.exact) or (bound is not None and energy <= Fraction(bound))
         error = 0.0 if best is None else best.rounding_error
-        return Result(
+        return self._told(
+            conductor,
+            outcome.stopped,
             _labels=labels,
             energy=nearest(energy),
             lower_bound=_lower_bound(energy, bound, error if exact else None),
@@ -302,26 +321,49 @@ class Plan:
             proved=1.0 if exact else None if best is None else best.proved,
             certificate=None if bounded is None else bounded.certificate,
             _kept=None if bounded is None else bounded.kept,
-            **common,
         )
 
-    def _result_in_boxes(self, problem: Problem, outcome: Outcome, common: dict[str, Any]) -> Result:
-        """Of labels that were written to their place, or that were still there when the run was cancelled."""
-        last = outcome.bounded
-        if last is not None and last.stopped is not None:
-            return Result(
-                _labels=None, out=self.out, energy=_known(last.energy), lower_bound=last.lower_bound, exact=last.exact,
-                rounding_error=last.rounding_error, proved=last.proved, _counts=getattr(last, "counts", None), **common,
-            )  # fmt: skip
-        labels = problem.live.read() if problem.live.shown and self.out is None else None
-        if labels is None and self.out is None:
-            labels = np.zeros(problem.energy.shape, dtype=np.bool_)
-        value = math.nan
-        if labels is not None and problem.energy.in_memory:
-            value = problem.energy(labels)
-        return Result(
-            _labels=labels, out=self.out, energy=value, lower_bound=None, exact=False, rounding_error=0.0, **common
+    def _result_in_boxes(self, problem: Problem, outcome: Outcome, conductor: Conductor) -> Result:
+        """Of labels whose energy blocks computed where they were: a step that has both, or wrote its labels away."""
+        last = next((step for step in (outcome.bounded, outcome.best) if step is not None and step.stopped), None)
+        last = last or outcome.best
+        if last is None or (last.labels is None and self.out is None):
+            raise DopeError("the method ended without labels; its last Step must have them, or write them to `target`.")
+        energy = last.energy
+        if energy is None and last.labels is not None:
+            energy = measure_facts(problem.energy, self.partition, problem.executor)(last.labels)
+        return self._told(
+            conductor,
+            outcome.stopped,
+            _labels=None if self.out is not None or last.labels is None else last.labels.copy(),
+            out=self.out,
+            energy=math.nan if energy is None else energy,
+            lower_bound=None if last.lower_bound is None or energy is None else min(last.lower_bound, energy),
+            exact=last.exact,
+            rounding_error=last.rounding_error,
+            proved=last.proved,
+            _counts=getattr(last, "counts", None),
         )
+
+    def _result_cut_short(self, problem: Problem, outcome: Outcome, conductor: Conductor) -> Result:
+        """Of arrays elsewhere, where a run was cancelled: the method's last word, or labels as they were."""
+        last = outcome.best or outcome.bounded
+        if last is not None and last.stopped is not None:
+            return self._result_in_boxes(problem, outcome, conductor)
+        labels = problem.live.read() if self.out is None else None
+        return self._told(
+            conductor, "cancelled", _labels=labels, out=self.out, energy=math.nan, lower_bound=None, exact=False
+        )
+
+
+def expected_bits(pairs: Pairs, solver: BlockSolver) -> int:
+    """The width of a solver's integers, for unaries that are as large as the weights of `segment` expect them to be."""
+    bits: int | None = getattr(solver, "bits", None)
+    if bits is not None:
+        return bits
+    mean = (pairs.strength or 1.0) / SMOOTHING
+    costs = Costs(pairs, pairs.sites, places=None, largest=mean, total=pairs.sites * mean)
+    return FixedPoint.for_costs(costs).bits
 
 
 def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
@@ -351,10 +393,6 @@ def pixel_bytes_of(energy: Energy) -> int:
     unary: Any = energy.unary
     own = unary.itemsize if isinstance(unary, np.ndarray) else unary.site_bytes
     return max(0, energy.site_bytes - int(own))
-
-
-def _known(energy: float | None) -> float:
-    return math.nan if energy is None else energy
 
 
 def _trivial_bound(energy: Energy) -> float:

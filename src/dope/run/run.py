@@ -78,11 +78,11 @@ class Run:
     Examples
     --------
     >>> import dope
-    >>> run = dope.start(dope.Energy.grid(np.array([[-3.0, 1.0], [1.0, 2.0]])))
+    >>> run = dope.start(dope.Energy.grid(np.array([[-3.0, 1.0], [1.0, 2.0]]), lam=0.5))
     >>> [event.step.stopped for event in run if isinstance(event, dope.Stepped)]
     ['exact']
     >>> run.result().energy
-    -3.0
+    -1.5
     """
 
     def __init__(self, job: Job, *, watch: Watch | None = None, tell: Listener | None = None) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import known_shape
+from dope.durable import scratch_folder
 from dope.errors import InputError
 from dope.io import Description, Image, describe, load, read_scribbles, same_space, stored
 from dope.memory import budget_of
@@ -119,7 +120,7 @@ class Files:
         if not self.any:
             yield Opened(self.said, None)
         elif in_boxes:
-            with tempfile.TemporaryDirectory(prefix=".dope-", dir=scratch, ignore_cleanup_errors=True) as folder:
+            with scratch_folder(Path(tempfile.gettempdir() if scratch is None else scratch)) as folder:
                 yield self._opened(Path(folder).absolute())
         else:
             yield self._opened(None)

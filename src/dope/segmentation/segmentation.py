@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Box, Labels, Mask, digest
+from dope.cancellation import Cancelled
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.facts import measure_facts
@@ -230,10 +231,15 @@ class Segmentation:
 
         def job(conductor: Conductor) -> Result:
             with ExitStack() as stack:
-                with conductor.cancellation:
-                    said = stack.enter_context(files.open(in_boxes=decided.in_boxes, scratch=scratch)).said
-                    posed = said._posed(decided, framed, out)
-                return said._conduct(posed, conductor, start)
+                try:
+                    with conductor.cancellation:
+                        said = stack.enter_context(files.open(in_boxes=decided.in_boxes, scratch=scratch)).said
+                        posed = said._posed(decided, framed, out)
+                    return said._conduct(posed, conductor, start)
+                except Cancelled:
+                    if not conductor.cancelled:
+                        raise
+                    return decided.cancelled(conductor)
 
         return job
 
