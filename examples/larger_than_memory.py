@@ -23,7 +23,8 @@ scan = zarr.create_array("scan.zarr", data=bright, chunks=chunks, overwrite=True
 soft = zarr.create_array("map.zarr", data=likely, chunks=chunks, overwrite=True)
 labels = zarr.create_array("labels.zarr", shape=truth.shape, dtype=bool, chunks=chunks, overwrite=True)
 
-result = dope.segment(scan, probability=soft, memory="240MB", out=labels)
+# This one would fit into memory: the method is named to have it in boxes all the same.
+result = dope.segment(scan, probability=soft, memory="240MB", out=labels, method=dope.Bracketing())
 
 print(f"{len(result.partition.blocks)} boxes, {result.stopped}, {result.proved:.0%} of {truth.size:,} voxels proved")
 passes = [step.proved for step in result.trace]

@@ -190,7 +190,7 @@ BOX = (0, 0), (200, 200)
     [
         lambda: slow_weights().weights(0),
         lambda: _core.Neighbors.grid(slow_weights()),
-        lambda: _core.contrast(*slow_pixels(), *BOX, 1.0),
+        lambda: _core.contrast(*slow_pixels(), *BOX, 1.0),  # type: ignore[call-arg]
         lambda: _core.exact_roughness(slow_weights(), np.eye(200, dtype=bool), *BOX),
         lambda: _core.roughness(slow_weights(), np.random.default_rng(0).random((200, 200)), *BOX),
         lambda: _core.GridCoupling(slow_weights(), (0, 0), (100, 200), [np.ones(200)] * 2).strength(),

@@ -45,6 +45,7 @@ def test_pairs_are_sorted_and_added_up(problem):
         found = graph_pairs(sites, listed, weights)
         for one, other in zip(found.edges(), expected, strict=True):
             assert one.tobytes() == other.astype(one.dtype).tobytes()
+    found = graph_pairs(sites, edges, weights)
     ends = np.concatenate(expected[:2])
     sums = np.bincount(ends, np.tile(np.abs(expected[2]), 2), minlength=sites)
     assert (found.strength, found.degree) == (sums.max(), np.bincount(ends, minlength=sites).max())

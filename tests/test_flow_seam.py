@@ -83,7 +83,7 @@ def test_max_flow_offers_the_protocols():
     fixed = FixedPoint.of(energy)
     flow: Flow = offers.open_flow(energy.pairs, fixed)
     blocks: BlockFlow = offers.open_blocks(energy.pairs, dope.Partition.grid(energy.shape, 4), fixed)
-    assert isinstance(solver, FlowSolver) and isinstance(Counting(), FlowSolver)
+    assert all(isinstance(one, FlowSolver) for one in (solver, Counting()))
     assert flow.bytes > 0 and blocks.blocks == 4
     for other in (Threshold(), dope.Icm(), dope.Qpbo(), dope.TrwS()):
         assert not isinstance(other, FlowSolver)

@@ -36,7 +36,8 @@ def test_a_plan_for_workers_has_the_blocks_that_will_be_used(shape, kernel, work
     sides = np.array([[s.stop - s.start for s in block.where] for block in used.partition.blocks])
     assert plan.block_shape == tuple(sides.max(axis=0))
     assert plan.worker_bytes <= memory or workers == 1
-    read = sum(math.prod(s.stop - s.start for s in energy.pairs.around(block.where)) for block in used.partition.blocks)
+    around = [energy.pairs.around(block.where) for block in used.partition.blocks]
+    read = sum(math.prod([s.stop - s.start for s in box]) for box in around)
     assert plan.halo * plan.sites == pytest.approx(read)
 
 

@@ -194,7 +194,7 @@ def test_no_wait_is_without_a_limit(pair):
     nobody = Cluster()
     with echoes(nobody, 1, patience=0.1) as crew, pytest.raises(DopeError, match=r"there: none\). Start threads"):
         crew.ask([0])
-    nobody.look = futures.Future
+    nobody.look = futures.Future  # type: ignore[method-assign]
     with echoes(nobody, 1, patience=0.1) as crew, pytest.raises(DopeError, match="has not answered for 0 s"):
         crew.ask([0])
 
@@ -237,9 +237,13 @@ ENDED = queue.SimpleQueue()
 
 def test_cancel_ends_a_round_and_stops_the_workers(pair):
     cancellation, begun = Cancellation(), threading.Semaphore(0)
-    threading.Thread(
-        target=lambda: [begun.acquire(timeout=LONG), begun.acquire(timeout=LONG), cancellation.cancel()]
-    ).start()
+
+    def cancel_then():
+        begun.acquire(timeout=LONG)
+        begun.acquire(timeout=LONG)
+        cancellation.cancel()
+
+    threading.Thread(target=cancel_then).start()
     with RemoteCrew(pair, [Looping()] * 4, LONG) as crew:
         with cancellation, pytest.raises(Cancelled):
             crew.ask([True] * 4, begun=lambda _: begun.release())
