@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import shlex
 import signal
 import subprocess
 import sys
@@ -342,7 +343,7 @@ def test_standard_output_on_a_full_disk():
 
 @ON_POSIX
 def test_streams_that_are_closed_or_that_nobody_reads(folder):
-    command = f"exec {sys.executable} -m dope.cli segment p.png --scribbles s.png -o m.png <&- >&- 2>&-"
+    command = f"exec {shlex.quote(sys.executable)} -m dope.cli segment p.png --scribbles s.png -o m.png <&- >&- 2>&-"
     assert subprocess.run(["sh", "-c", command], check=False).returncode == 0
     assert (folder / "m.png").read_bytes().startswith(b"\x89PNG")
     reader, writer = os.pipe()
