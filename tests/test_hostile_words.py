@@ -3,8 +3,8 @@
 import errno
 import json
 import os
-import shutil
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
