@@ -89,7 +89,7 @@ def _given(instance: Instance, given: str) -> dict[str, Any]:
 
 def _fixed(call: Any) -> FixedPoint:
     energy = call()
-    return FixedPoint.of(energy, dope.api.automatic_flow_solver(energy.pairs).bits)
+    return FixedPoint.of(energy, dope.planning.defaults.automatic_flow_solver(energy.pairs).bits)
 
 
 def _core_stages(call: Any, prices: npt.NDArray[np.float64]) -> Stages:
