@@ -254,7 +254,7 @@ class Link:
         try:
             with dask.config.set(threshold) if len(task) > LARGE_TASK else contextlib.nullcontext():
                 future = client.submit(pickle.loads, task, key=name, workers=[worker], pure=False)
-            client.loop.add_callback(_deliver, future, deliver)
+            client.loop.add_callback(_deliver, client, future, deliver)
         except Exception:
             if client.status == "running":
                 raise
@@ -317,14 +317,25 @@ async def _members(client: Any) -> dict[str, Member]:
     }
 
 
-async def _deliver(future: Any, deliver: Callable[[Any], object]) -> None:
+async def _deliver(client: Any, future: Any, deliver: Callable[[Any], object]) -> None:
     """Fetch a result when it is there, in the thread of the client."""
     try:
-        answer = await future
-    except Exception as error:  # the crew knows what to do about it
-        lacks = isinstance(error, (ImportError, AttributeError)) and future.status == "error"
-        answer = Unreadable(error) if lacks else error
+        error = await future.exception()
+        answer = await _fetched(client, future.key) if error is None else error
+    except Exception as lost:  # the crew knows what to do about it
+        answer = lost
+    if isinstance(answer, (ImportError, AttributeError)) and future.status == "error":
+        answer = Unreadable(answer)
     deliver(answer)
+
+
+async def _fetched(client: Any, key: str) -> Any:
+    """A result by itself: `await future` fetches several at a time, and where one lies with a worker that hangs, all
+    the others come as late as that one."""
+    answer = await client.scheduler.gather(keys=[key])
+    if answer["status"] != "OK":
+        raise DopeError("the worker was lost, and its result with it.")
+    return answer["data"][key]
 
 
 async def _release(client: Any, run: str, workers: Collection[str]) -> None:
