@@ -330,8 +330,10 @@ async def _deliver(client: Any, future: Any, deliver: Callable[[Any], object]) -
 
 
 async def _fetched(client: Any, key: str) -> Any:
-    """A result by itself: `await future` fetches several at a time, and where one lies with a worker that hangs, all
-    the others come as late as that one."""
+    """A result by itself.
+
+    `await future` fetches several at a time; where one lies with a worker that hangs, the others come as late as it.
+    """
     answer = await client.scheduler.gather(keys=[key])
     if answer["status"] != "OK":
         raise DopeError("the worker was lost, and its result with it.")
