@@ -5,6 +5,7 @@ That a whole run gives the same with each of them is in `test_every_method.py`.
 
 import pickle
 import threading
+import time
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dope import Dask, Energy, Executor, MaxFlow, Partition, Serial, Threads
+from dope.cancellation import Cancellation, Cancelled
 from problems import energies, partitions
 from recipes import Faulty, Named, Reversing, Slow
 
@@ -109,6 +111,31 @@ def test_an_executor_says_how_many_work_at_once(executor):
         crew.ask([0])
         assert executor.workers >= 1
     assert executor.elsewhere in (False, True)
+
+
+def test_every_block_is_told_to_begin_and_to_end_once(executor):
+    begun, done, here = [], [], threading.get_ident()
+    with executor.gather([Named(k) for k in range(5)]) as crew:
+        crew.ask(
+            ["a", None, "b", "c", None],
+            begun=begun.append,
+            done=lambda k, reply: done.append((k, reply, threading.get_ident())),
+        )
+    assert sorted(begun) == [0, 2, 3]
+    assert sorted(done) == [(0, (0, "a"), here), (2, (2, "b"), here), (3, (3, "c"), here)]
+
+
+def test_who_is_cancelled_does_not_wait(executor):
+    cancellation = Cancellation()
+    with executor.gather([Slow()] * 20) as crew:
+        crew.ask([0.0] * 20)  # whatever it starts is there
+        timer = threading.Timer(0.2, cancellation.cancel)
+        timer.start()
+        begun = time.perf_counter()
+        with pytest.raises(Cancelled), cancellation:
+            crew.ask([1.0] * 20)
+        timer.join()
+    assert time.perf_counter() - begun < 5.0  # all of it would take more, one after the other, or by twos
 
 
 @pytest.mark.parametrize("executor", HERE, ids=str)

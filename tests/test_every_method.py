@@ -233,3 +233,40 @@ def test_an_earlier_result_to_start_from_changes_no_promise(method):
 def test_every_method_survives_pickling(method):
     again = pickle.loads(pickle.dumps(method))
     assert again == method and hash(again) == hash(method) and repr(again) == repr(method)
+
+
+LAZY = [method for method in METHODS if getattr(type(method), "reads_boxes", False)]
+
+
+def mapped(folder, name, array):
+    np.save(folder / f"{name}.npy", array)
+    return np.load(folder / f"{name}.npy", mmap_mode="r")
+
+
+def place_for_labels(kind, folder, shape):
+    """Somewhere for labels to go, and how they are read from there."""
+    if kind == "array":
+        return np.zeros(shape, dtype=np.bool_)
+    if kind == "mapped":
+        return np.lib.format.open_memmap(folder / "out.npy", mode="w+", dtype=np.bool_, shape=shape)
+    if kind == "zarr":
+        return pytest.importorskip("zarr").create_array(folder / "out.zarr", shape=shape, chunks=(7, 5), dtype="bool")
+    return None
+
+
+@pytest.mark.parametrize("kind", ["new", "array", "mapped", "zarr"])
+@pytest.mark.parametrize("method", LAZY, ids=str)
+def test_arrays_elsewhere_give_what_arrays_in_memory_give(method, kind, tmp_path):
+    held = blob()
+    far = Energy.grid(
+        mapped(tmp_path, "unary", held.unary), features=mapped(tmp_path, "image", held.pairs.features[..., 0]),
+        lam=1.5, kernel=5,
+    )  # fmt: skip
+    out = place_for_labels(kind, tmp_path, held.shape)
+    expected = solved(held, method, blocks=(2, 3))
+    result = solved(far, method, blocks=(2, 3), memory="4MB", out=out)
+    assert result.plan.in_boxes
+    assert (result.energy, result.stopped) == (expected.energy, expected.stopped)
+    np.testing.assert_array_equal(result.labels, expected.labels)
+    if out is not None:
+        np.testing.assert_array_equal(out[...], expected.labels)

@@ -19,6 +19,7 @@ import pytest
 from dope.errors import InputError
 from dope.io import FORMATS, Image, LabelTarget, load, open_labels, save_labels, stored
 from dope.io.lazy import Lazy
+from label_files import holds_volumes
 
 RANDOM = np.random.default_rng(0)
 CUBE = RANDOM.integers(0, 200, (12, 14, 16)).astype(np.int16)
@@ -415,7 +416,7 @@ def the_same_labels(tmp_path, suffix, labels, like=None):
     assert content(path) == content(tmp_path / f"whole{suffix}")
 
 
-@pytest.mark.parametrize("suffix", [suffix for suffix in FOR_LABELS if suffix != ".png"])
+@pytest.mark.parametrize("suffix", [suffix for suffix in FOR_LABELS if holds_volumes(suffix)])
 @pytest.mark.parametrize("source", [None, "a.npy", "a.nii", "a.nii.gz", "a.tif", "a.ome.zarr"])
 def test_what_is_committed_is_what_is_saved(tmp_path, suffix, source):
     like = None if source is None else load(write(tmp_path / source, CUBE))

@@ -276,7 +276,7 @@ class GridPairs:
         if self.beta is None:
             raise InputError(
                 "beta follows from pixels that have not been read yet; expected an energy that was read or measured. "
-                "Call energy.read(), or give beta."
+                "Call energy.read(), or give beta; a method that reads boxes calls measure_facts first."
             )
         return self.beta
 

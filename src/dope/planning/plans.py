@@ -325,17 +325,21 @@ class Plan:
 
     def _result_in_boxes(self, problem: Problem, outcome: Outcome, conductor: Conductor) -> Result:
         """Of labels whose energy blocks computed where they were: a step that has both, or wrote its labels away."""
-        last = next((step for step in (outcome.bounded, outcome.best) if step is not None and step.stopped), None)
-        last = last or outcome.best
+        said = (outcome.bounded, outcome.last, outcome.best)
+        last = next((step for step in said if step is not None and step.stopped), outcome.best)
         if last is None or (last.labels is None and self.out is None):
             raise DopeError("the method ended without labels; its last Step must have them, or write them to `target`.")
-        energy = last.energy
-        if energy is None and last.labels is not None:
-            energy = measure_facts(problem.energy, self.partition, problem.executor)(last.labels)
+        energy, labels = last.energy, last.labels
+        if labels is not None:
+            labels = as_labels(labels, problem.energy.shape)
+            if self.out is not None:  # the method left it to others
+                problem.target[problem.energy.whole] = labels
+            if energy is None:
+                energy = measure_facts(problem.energy, self.partition, problem.executor)(labels)
         return self._told(
             conductor,
             outcome.stopped,
-            _labels=None if self.out is not None or last.labels is None else last.labels.copy(),
+            _labels=None if self.out is not None or labels is None else labels.copy(),
             out=self.out,
             energy=math.nan if energy is None else energy,
             lower_bound=None if last.lower_bound is None or energy is None else min(last.lower_bound, energy),

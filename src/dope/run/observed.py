@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from dope.errors import DopeError
 from dope.protocols import Crew, Executor, Recipe
 
 
@@ -43,14 +44,14 @@ class ObservedExecutor:
     def gather(self, recipes: Sequence[Recipe]) -> Crew:
         places = [getattr(recipe, "where", None) for recipe in recipes]
         self.observer.gathered(places)
-        return ObservedCrew(self.executor.gather(recipes), self.observer)
+        return ObservedCrew(self.executor.gather(recipes), self.observer, repr(self.executor))
 
 
 class ObservedCrew:
     """A crew, observed."""
 
-    def __init__(self, crew: Crew, observer: Observer) -> None:
-        self._crew, self._observer = crew, observer
+    def __init__(self, crew: Crew, observer: Observer, name: str) -> None:
+        self._crew, self._observer, self._name = crew, observer, name
 
     @property
     def statistics(self) -> object:
@@ -64,6 +65,7 @@ class ObservedCrew:
         done: Callable[[int, Any], object] | None = None,
     ) -> list[Any]:
         observer = self._observer
+        told: set[int] = set()
         observer.asked({k: _name(message) for k, message in enumerate(messages) if message is not None})
 
         def on_begun(k: int) -> None:
@@ -72,11 +74,19 @@ class ObservedCrew:
                 begun(k)
 
         def on_done(k: int, reply: Any) -> None:
+            told.add(k)
             observer.done(k)
             if done is not None:
                 done(k, reply)
 
-        return self._crew.ask(messages, begun=on_begun, done=on_done)
+        replies = self._crew.ask(messages, begun=on_begun, done=on_done)
+        asked = {k for k, message in enumerate(messages) if message is not None}
+        if not isinstance(replies, list) or len(replies) != len(messages) or told != asked:
+            raise DopeError(
+                f"{self._name} answered {len(messages)} messages with {_count(replies)} replies, and called done for "
+                f"{len(told)} of {len(asked)} blocks; expected a list with a reply for each, and a call for each."
+            )
+        return replies
 
     def __enter__(self) -> Self:
         self._crew.__enter__()
@@ -84,6 +94,10 @@ class ObservedCrew:
 
     def __exit__(self, *error: object) -> None:
         self._crew.__exit__(*error)
+
+
+def _count(replies: Any) -> str:
+    return str(len(replies)) if hasattr(replies, "__len__") else f"{replies!r:.40} instead of"
 
 
 def _name(message: Any) -> str:

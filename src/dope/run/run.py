@@ -50,12 +50,13 @@ class Outcome:
     """What the steps of a method came to.
 
     `best` has the labels to return, or is None where the run was cancelled before there were some; `bounded` the best
-    lower bound.
+    lower bound; `last` is the method's last word.
     """
 
     best: Step | None
     bounded: Step | None
     stopped: str
+    last: Step | None = None
 
 
 @dataclass
@@ -247,6 +248,7 @@ class Conductor:
         self._run._live = problem.live
         best: Step | None = None
         bounded: Step | None = None
+        last: Step | None = None
         stopped = "no round"
         try:
             with self.cancellation:
@@ -255,18 +257,20 @@ class Conductor:
                         best = step
                     if step.lower_bound is not None and (bounded is None or step.lower_bound >= _bound(bounded)):
                         bounded = step
-                    stopped = step.stopped or stopped
+                    stopped, last = step.stopped or "ended", step
         except Cancelled:
             if not self._run.cancelled:
                 raise
             stopped = "cancelled"
-        return Outcome(best, bounded, stopped)
+        return Outcome(best, bounded, stopped, last)
 
     def _steps(self, steps: Generator[Step, None, None], estimate: int) -> Iterator[Step]:
         """The steps, shown one by one; when somebody wants to leave, one more that says so."""
+        if not isinstance(steps, Generator):
+            raise DopeError(f"the steps of a method are a {type(steps).__name__}; expected a generator of Steps.")
         with closing(steps):
             for found in steps:
-                step = self._stamped(found, estimate)
+                step = self._stamped(_checked_step(found), estimate)
                 if step.labels is not None:
                     step.labels.flags.writeable = False  # a watcher may look, and keep them, but not change them
                 if step.stopped != "cancelled":
@@ -333,6 +337,15 @@ class _Observer:
             one = replace(board.states[block], state="done", seconds=lasted)
             board.states[block] = one
             run._tell(BlockDone(block, one.where, one.doing, board.done, board.asked, now - run._begun))
+
+
+def _checked_step(step: Step) -> Step:
+    """What a method yielded, if it is what it must be."""
+    if not isinstance(step, Step):
+        raise DopeError(f"a method yielded {step!r:.80}; expected a Step for every round.")
+    if step.labels is not None and not isinstance(step.labels, np.ndarray):
+        raise DopeError(f"a method yielded a Step with labels in a {type(step.labels).__name__}; expected an array.")
+    return step
 
 
 def _preferred(step: Step, best: Step) -> bool:

@@ -22,7 +22,7 @@ from dope import plug_ins
 from dope.arrays import Labels, as_numbered_labels, label_type
 from dope.bounded import check_path
 from dope.durable import check_target
-from dope.errors import InputError
+from dope.errors import DopeError, InputError
 from dope.extras import require_extra
 from dope.io import npy, npz
 from dope.io.content import Description, Image, NewLabels, Shape, bytes_of
@@ -143,7 +143,7 @@ def load(path: Name, *, budget: int | None = None) -> Image:
     path, format_ = _format_of(path)
     if format_.extra:
         require_extra(format_.extra, f"reading {path}")
-    return format_.load(path, budget=budget)
+    return _loaded(format_.load, path, format_, budget)
 
 
 def describe(path: Name) -> Description:
@@ -176,7 +176,7 @@ def load_labels(path: Name, *, budget: int | None = None) -> Labels:
         require_extra(format_.extra, f"reading {path}")
     if format_.save is None:
         raise InputError(f"{path}: {format_.name} alters labels; expected a format that keeps them, such as PNG")
-    image = (format_.load_labels or format_.load)(path, budget=budget)
+    image = _loaded(format_.load_labels or format_.load, path, format_, budget)
     guessed = image.header is None and format_.load_labels is None  # of axes without names
     if image.channels and not guessed:
         raise InputError(f"{path}: a picture in colours; expected a number for each site")
@@ -221,6 +221,10 @@ def save_labels(
     if format_.save is not None:  # as `check_writable` saw to
         number = label_count or (2 if values.dtype == np.bool_ else int(values.max()) + 1)
         format_.save(NewLabels(target, values.shape, like, overwrite, label_count=number), values)
+        if not target.exists():
+            raise DopeError(
+                f"{target}: the format {format_.name} was to write it, and has not; its `save` is at fault."
+            )
 
 
 def open_labels(
@@ -367,6 +371,14 @@ def label_chunks(name: Name, shape: Shape) -> Shape | None:
     """The pieces in which labels that are called so are best written; None where any box is as good as another."""
     chunks = _format_of(name)[1].chunks
     return None if chunks is None else chunks(shape)
+
+
+def _loaded(read: Load, path: Path, format_: Format, budget: int | None) -> Image:
+    """What a format read, if it is an image at all: formats are others' code too."""
+    image = read(path, budget=budget)
+    if not isinstance(image, Image) or not hasattr(image.pixels, "shape") or not hasattr(image.pixels, "dtype"):
+        raise DopeError(f"{path}: the format {format_.name} read it as {image!r:.60}; expected an Image of an array.")
+    return image
 
 
 def _format_of(path: Name) -> tuple[Path, Format]:
