@@ -79,14 +79,14 @@ class ObservedCrew:
             if done is not None:
                 done(k, reply)
 
-        replies = self._crew.ask(messages, begun=on_begun, done=on_done)
+        replies: Any = self._crew.ask(messages, begun=on_begun, done=on_done)
         asked = {k for k, message in enumerate(messages) if message is not None}
         if not isinstance(replies, list) or len(replies) != len(messages) or told != asked:
             raise DopeError(
                 f"{self._name} answered {len(messages)} messages with {_count(replies)} replies, and called done for "
                 f"{len(told)} of {len(asked)} blocks; expected a list with a reply for each, and a call for each."
             )
-        return replies
+        return list(replies)
 
     def __enter__(self) -> Self:
         self._crew.__enter__()

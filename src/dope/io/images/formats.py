@@ -375,7 +375,7 @@ def label_chunks(name: Name, shape: Shape) -> Shape | None:
 
 def _loaded(read: Load, path: Path, format_: Format, budget: int | None) -> Image:
     """What a format read, if it is an image at all: formats are others' code too."""
-    image = read(path, budget=budget)
+    image: object = read(path, budget=budget)
     if not isinstance(image, Image) or not hasattr(image.pixels, "shape") or not hasattr(image.pixels, "dtype"):
         raise DopeError(f"{path}: the format {format_.name} read it as {image!r:.60}; expected an Image of an array.")
     return image
