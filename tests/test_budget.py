@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -25,6 +25,7 @@ from dope.pairs import MOST_AXES, MOST_HALF_OFFSETS, half_offsets
 from dope.partition import MOST_BLOCKS, layout_of
 from dope.planning.box_cuts import energy_box_bytes, fitting_cuts
 from dope.planning.defaults import automatic_blocks, automatic_flow_solver
+from profiles import examples
 
 resource = pytest.importorskip("resource")
 
@@ -412,7 +413,7 @@ def test_memory_that_makes_too_many_blocks_is_refused_at_once():
     refused("make about .* blocks", dope.minimize, Energy.grid(Absent(2**31 - 1)), memory="210MB")
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.integers(20, 90), min_size=1, max_size=3), st.integers(1, 3), st.integers(9, 100), st.integers(0, 9))
 def test_chunks_that_are_written_never_forbid_blocks_that_fit(shape, workers, chunk, more):
     energy = Energy.grid(Absent(*shape))

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
 from dope import Energy, Exact, MaxFlow, Serial, verify
 from oracles import bracketed, brute_force, edge_weight_matrix
 from problems import energies, partitions
+from profiles import examples
 
 
 def disputed(side=24, *, seed=0, lam=3.0, kernel=3, whole=True):
@@ -46,7 +47,7 @@ def require_true_steps(steps, energy, best):
 
 
 @given(energy=energies(most=12), data=st.data(), method=st.sampled_from(METHODS))
-@settings(max_examples=100)
+@examples(100)
 def test_steps_of_small_energies_hold_what_they_say(energy, data, method):
     partition = data.draw(partitions(energy, overlaps=False))
     best, _, _ = brute_force(energy.unary, edge_weight_matrix(energy))
@@ -107,7 +108,7 @@ def test_a_run_that_is_stopped_at_any_round_has_proved_its_bound(method):
 
 
 @given(energy=energies(most=12), data=st.data(), method=st.sampled_from(METHODS))
-@settings(max_examples=100)
+@examples(100)
 def test_small_runs_have_proved_their_bound_wherever_they_stop(energy, data, method):
     partition = data.draw(partitions(energy, overlaps=False))
     rounds = data.draw(st.integers(1, 4))
@@ -153,7 +154,7 @@ def solved_block(unary, edges, weights):
 
 
 @given(energy=energies(most=12, integers=True), data=st.data(), merge=st.booleans())
-@settings(max_examples=60)
+@examples(60)
 def test_bracketed_sites_are_those_of_every_minimiser(energy, data, merge):
     partition = data.draw(partitions(energy, overlaps=False))
     _, smallest, largest = brute_force(energy.unary, edge_weight_matrix(energy))

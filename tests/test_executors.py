@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
@@ -147,7 +147,6 @@ class ElsewhereCrew(SerialCrew):
         return pickle.loads(pickle.dumps(super().ask_one(k, pickle.loads(pickle.dumps(message)))))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_blocks_that_are_sent_elsewhere_answer_the_same(data):
     energy = data.draw(energies(most=40))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -20,6 +20,7 @@ import dope
 from dope.errors import InputError
 from dope.report import PageContent, page
 from dope.report.words import number, percent, verdict
+from profiles import examples
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"'&<!--"
 RNG = np.random.default_rng(5)
@@ -194,7 +195,7 @@ def test_no_name_breaks_out(text):
         assert Document(hostile).text().count(text) >= 8
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.text(max_size=30))
 def test_any_title_is_the_title(title):
     labels = np.zeros(3, dtype=bool)
