@@ -1,8 +1,10 @@
-"""How many examples of a law are tried, by the profile that conftest.py chose."""
+"""How much of a test runs when: examples by the profile that conftest.py chose, and parameters by marker."""
 
+from collections.abc import Container, Iterable
 from math import ceil
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 FEW = 5
@@ -15,3 +17,8 @@ def examples(number: int, **more: Any) -> settings:
     """
     scaled = ceil(number * settings().max_examples / 100)
     return settings(max_examples=max(scaled, min(number, FEW)), **more)
+
+
+def slow_but(values: Iterable[Any], quick: Container[Any]) -> list[Any]:
+    """Parameters of a test: `make test` has those that are quick, and `make slow` the others."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]

@@ -157,6 +157,7 @@ def test_memory_decides_how_large_blocks_are():
     assert boxes[0].blocks > boxes[1].blocks
 
 
+@pytest.mark.slow
 def test_memory_is_a_budget_and_changes_no_label():
     unary, image = volume((150, 150, 150))
     energy = Energy.grid(unary, features=image, lam=0.5)

@@ -289,8 +289,8 @@ MEASURED = """
 
 @pytest.mark.parametrize(
     ("side", "kernel", "known"),
-    [(64, 3, "strokes"), (64, 31, "strokes"), (64, 51, "strokes"), (40, 101, "strokes"), (160, 21, "strokes"),
-     (1000, 3, "strokes"), (500, 3, "rectangle")],
+    [(64, 3, "strokes"), (64, 31, "strokes"), *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+        (64, 51, "strokes"), (40, 101, "strokes"), (160, 21, "strokes"), (1000, 3, "strokes"), (500, 3, "rectangle")))],
 )  # fmt: skip
 def test_a_segmentation_takes_what_the_plan_says(side, kernel, known):
     planned, peak, exact = in_child(MEASURED, side, kernel, known, most=6 * GIGABYTE)
@@ -365,6 +365,7 @@ def test_plans_are_made_at_once(arguments):
     assert seconds < 2 * PROMPT
 
 
+@pytest.mark.slow
 def test_planning_takes_little_memory():
     code = """
         import json
@@ -437,6 +438,7 @@ def test_chunks_that_are_read_do():
     refused("store the arrays in smaller chunks", dope.minimize, Energy.grid(Chunked(6000, 6000)), memory="300MB")
 
 
+@pytest.mark.slow
 def test_a_small_memory_and_chunks_of_our_own_go_together(tmp_path, monkeypatch):
     zarr = pytest.importorskip("zarr")
     monkeypatch.chdir(tmp_path)

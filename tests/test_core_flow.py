@@ -278,7 +278,7 @@ def test_a_long_minimize_hears_an_interruption_and_lives_on():
         import numpy as np
         from dope import _core
         rng = np.random.default_rng(0)
-        shape = (2000, 2000)
+        shape = (1000, 1000)
         features = rng.normal(size=(*shape, 1))
         weights = _core.GridWeights(shape, np.array([[0, 1], [1, 0]]), np.full(2, 60.0), features, 0.1)
         flow = _core.GridFlow(weights, 64.0, 16)

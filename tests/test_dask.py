@@ -326,6 +326,7 @@ def test_what_whoever_is_told_raises_is_raised(local):
         assert crew.ask(list(range(4))) == [(k, k) for k in range(4)]
 
 
+@pytest.mark.slow
 def test_whoever_is_told_may_take_his_time(local):
     pauses = [0.0, 0.0, 0.0, 2.0]
     with Dask(local._link._client, patience=1.0) as executor, executor.gather([Sleeper()] * 4) as crew:
@@ -437,6 +438,7 @@ def test_processes_of_its_own_listen_on_loopback_only(local):
     assert set(listening) == {"127.0.0.1"}
 
 
+@pytest.mark.slow
 def test_what_is_closed_starts_again():
     with Dask("local:1") as executor:
         (first,) = executor.gather([Caller()]).ask([os.getpid])

@@ -73,6 +73,7 @@ def test_a_file_that_workers_cannot_see_is_named(cluster, tmp_path):
         dope.minimize(energy, executor=executor, blocks=4)
 
 
+@pytest.mark.slow
 def test_workers_that_die_in_every_pass_are_not_missed(cluster, stored):
     energy, expected = stored
     cluster.bring_to(2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dope
 from dope import Admm, Bracketing, Energy, Exact, Icm, InputError, MaxFlow, Method, Serial, Threads
 from problems import energies, partitions
-from profiles import examples
+from profiles import examples, slow_but
 from test_every_executor import ELSEWHERE, HERE, opened
 from test_every_solver import SOLVERS, check_claims, minimum_of
 
@@ -155,7 +155,7 @@ def elsewhere(request):
         yield executor
 
 
-@every_method
+@pytest.mark.parametrize("method", slow_but(METHODS, quick=[Exact(), Admm()]), ids=str)
 def test_every_executor_elsewhere_gives_bit_for_bit_what_serial_gives(method, elsewhere):
     energy = blob()
     here, there = (solved(energy, method, blocks=(2, 3), executor=one) for one in (Serial(), elsewhere))

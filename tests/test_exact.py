@@ -133,7 +133,7 @@ def picture(side, *, seed=0, lam=40.0, kernel=3):
 
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
-@pytest.mark.parametrize("kernel", [3, 7])
+@pytest.mark.parametrize("kernel", [3, pytest.param(7, marks=pytest.mark.slow)])
 def test_any_number_of_blocks_gives_the_same_labels(kernel, merge):
     energy = picture(96, kernel=kernel, lam=60.0 if kernel == 3 else 8.0)
     assert 0.05 < one_block(energy, 64).labels.mean() < 0.95
@@ -240,10 +240,11 @@ ADVERSARIES = {
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
 @pytest.mark.parametrize("name", ADVERSARIES)
-def test_adversaries_end_exactly(name, merge):
+@pytest.mark.parametrize("parts", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_adversaries_end_exactly(name, merge, parts):
     energy = ADVERSARIES[name]
-    layouts = [tuple(min(n, parts) for n in energy.shape) for parts in (2, 5)]
-    for layout, rounds in itertools.product(layouts, (0, 3, None)):
+    layout = tuple(min(n, parts) for n in energy.shape)
+    for rounds in (0, 3, None):
         method = Exact(rounds=rounds, merge=merge)
         result = dope.minimize(energy, blocks=layout, method=method, executor=Serial())
         require_minimum(result, energy)

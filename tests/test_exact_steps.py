@@ -11,7 +11,7 @@ import dope
 from dope import Energy, Exact, MaxFlow, Serial, verify
 from oracles import bracketed, brute_force, edge_weight_matrix
 from problems import energies, partitions
-from profiles import examples
+from profiles import examples, slow_but
 
 
 def disputed(side=24, *, seed=0, lam=3.0, kernel=3, whole=True):
@@ -90,7 +90,7 @@ def require_consistent(result, energy):
         assert verdict.exact or not result.exact
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("method", slow_but(METHODS, quick=[Exact(rounds=3), Exact(rounds=0, merge=False)]), ids=str)
 def test_a_run_that_is_stopped_at_any_round_has_proved_its_bound(method):
     energy = disputed()
     whole = dope.minimize(energy, blocks=16, method=method)

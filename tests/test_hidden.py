@@ -212,8 +212,8 @@ SEGMENT = ["--probability", "p.npy", "--checkpoint", "c", "--blocks", "8", "-o",
 @ON_POSIX
 def test_a_run_that_is_killed_and_run_again(tmp_path):
     rng = np.random.default_rng(0)
-    write_image(tmp_path / "p.png", rng.integers(0, 255, (600, 800), dtype=np.uint8))
-    np.save(tmp_path / "p.npy", rng.random((600, 800), dtype=np.float32))
+    write_image(tmp_path / "p.png", rng.integers(0, 255, (120, 160), dtype=np.uint8))
+    np.save(tmp_path / "p.npy", rng.random((120, 160), dtype=np.float32))
     command = [sys.executable, "-m", "dope.cli", "segment", "p.png", *SEGMENT]
     for _ in range(2):
         with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
@@ -224,7 +224,7 @@ def test_a_run_that_is_killed_and_run_again(tmp_path):
         shutil.rmtree(tmp_path / "c", ignore_errors=True)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert not list(tmp_path.glob(".*")) and load(tmp_path / "mask.npy").pixels.shape == (600, 800)
+    assert not list(tmp_path.glob(".*")) and load(tmp_path / "mask.npy").pixels.shape == (120, 160)
 
 
 OPENS = """

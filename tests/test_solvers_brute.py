@@ -41,6 +41,7 @@ def test_of_equals_it_takes_the_smallest_binary_number(energy):
     np.testing.assert_array_equal(answer.labels, minimizers[0])
 
 
+@pytest.mark.slow
 def test_the_most_sites_it_takes_are_soon_done():
     rng = np.random.default_rng(0)
     energy = Energy.grid(rng.normal(size=(4, 6)), kernel=5, weights=rng.normal(size=12))
