@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-FEW = 5
+FEW = 3
 
 
 def examples(number: int, **more: Any) -> settings:

@@ -114,8 +114,11 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize(
     ("energy", "solver"),
-    [(grid_energy(), MaxFlow()), (grid_energy(lam=-0.3), LsaTr()), (graph_energy(), dope.Qpbo())],
-    ids=["attractive", "repulsive", "graph"],
+    [
+        pytest.param(grid_energy(), MaxFlow(), id="attractive"),
+        pytest.param(grid_energy(lam=-0.3), LsaTr(), id="repulsive", marks=pytest.mark.slow),
+        pytest.param(graph_energy(), dope.Qpbo(), id="graph"),
+    ],
 )
 def test_blocks_elsewhere_answer_as_blocks_here(local, energy, solver):
     here, there = (
@@ -488,6 +491,7 @@ def test_dask_is_imported_when_it_is_used():
     assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
+@pytest.mark.slow
 def test_a_script_may_have_classes_of_its_own_and_need_not_close(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -128,6 +128,7 @@ def test_a_scheduler_that_comes_back_is_found_again(pair):
         assert crew.ask(list(range(6))) == [(k, k) for k in range(6)]
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_blocks_and_spares_the_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -76,10 +76,14 @@ def told(result):
     return [array.tolist() for array in arrays], numbers, result.trace
 
 
-@pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
 @pytest.mark.parametrize(
-    "blocks",
-    [pytest.param(12, id="same blocks"), pytest.param((1, 5), id="other blocks", marks=pytest.mark.slow)],
+    ("blocks", "merge"),
+    [
+        pytest.param(12, True, id="merge-same blocks"),
+        pytest.param((1, 5), True, id="merge-other blocks", marks=pytest.mark.slow),
+        pytest.param(12, False, id="discharge-same blocks", marks=pytest.mark.slow),
+        pytest.param((1, 5), False, id="discharge-other blocks", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("name", CHANGES)
 def test_after_any_change_the_result_is_that_of_a_fresh_run(name, blocks, merge):
@@ -274,7 +278,7 @@ def test_results_that_are_gone_hold_nothing(monkeypatch):
     energy = Energy.grid(**arguments_of())
     first = dope.minimize(energy, blocks=12)
     monkeypatch.setattr(flow_cache, "MOST_BYTES", 2 * held(first) + 1)
-    for _ in range(5):
+    for _ in range(3):
         dope.minimize(energy, blocks=12)
         gc.collect()
     assert held(first) > 0

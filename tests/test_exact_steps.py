@@ -118,7 +118,9 @@ def test_small_runs_have_proved_their_bound_wherever_they_stop(energy, data, met
     assert result.lower_bound <= best + 1e-9 * (1 + abs(best))
 
 
-@pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
+@pytest.mark.parametrize(
+    "merge", [pytest.param(True, id="merge"), pytest.param(False, id="discharge", marks=pytest.mark.slow)]
+)
 def test_tolerance_is_kept_and_told(merge):
     energy = disputed(40)
     reasons = set()

@@ -16,6 +16,7 @@ from dope import hidden
 from dope.durable import check_folder, hidden_file, hidden_folder, replacing_folder, scratch_folder, write_text
 from dope.hidden import hidden_name, remove_abandoned
 from dope.io import load, open_labels, write_image
+from profiles import slow_but
 
 ON_POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and links of POSIX")
 WRITES = """
@@ -237,8 +238,11 @@ sys.stdin.read()
 """
 
 
+NAMES = ["out.npy", "out.nii.gz", "out.tif", "out.zarr"]
+
+
 @ON_POSIX
-@pytest.mark.parametrize("name", ["out.npy", "out.nii.gz", "out.tif", "out.zarr"])
+@pytest.mark.parametrize("name", slow_but(NAMES, quick=["out.npy", "out.zarr"]))
 def test_labels_that_were_never_committed(tmp_path, name):
     command = [sys.executable, "-c", OPENS, str(tmp_path / name)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

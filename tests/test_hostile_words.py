@@ -295,7 +295,7 @@ dope.cli.main()
 """
 
 
-@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("debug", slow_but([False, True], quick=[False]))
 def test_libraries_are_silent_unless_asked(debug):
     arguments = ["--debug"] * debug + ["info", "x.png"]
     done = subprocess.run([sys.executable, "-c", LOUD, *arguments], capture_output=True, text=True, check=False)

@@ -418,7 +418,10 @@ def the_same_labels(tmp_path, suffix, labels, like=None):
 
 
 @pytest.mark.parametrize("suffix", [suffix for suffix in FOR_LABELS if suffix != ".png"])
-@pytest.mark.parametrize("source", [None, "a.npy", "a.nii", "a.nii.gz", "a.tif", "a.ome.zarr"])
+@pytest.mark.parametrize(
+    "source",
+    slow_but([None, "a.npy", "a.nii", "a.nii.gz", "a.tif", "a.ome.zarr"], quick=[None, "a.nii.gz", "a.ome.zarr"]),
+)
 def test_what_is_committed_is_what_is_saved(tmp_path, suffix, source):
     like = None if source is None else load(write(tmp_path / source, CUBE))
     the_same_labels(tmp_path, suffix, LABELS, like)
@@ -543,7 +546,7 @@ def test_an_exception_leaves_nothing_new(tmp_path, suffix):
     assert np.array_equal(np.asarray(load(path).pixels) > 0, SQUARE)
 
 
-@pytest.mark.parametrize("suffix", FOR_LABELS)
+@pytest.mark.parametrize("suffix", slow_but(FOR_LABELS, quick=[".npy", ".nii.gz", ".zarr"]))
 def test_one_that_is_forgotten_leaves_nothing(tmp_path, suffix):
     open_labels(tmp_path / f"a{suffix}", SQUARE.shape)[...] = SQUARE
     gc.collect()

@@ -180,6 +180,7 @@ def test_seeds_and_unary_share_a_shape():
         seed_unary(IMAGE, SEEDS[:2], 10)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("DOPE_DATA" not in os.environ, reason="DOPE_DATA names no folder of test images")
 def test_real_strokes_lie_on_their_side_of_the_model():
     from dope.io import read_image, read_scribbles

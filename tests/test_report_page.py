@@ -250,6 +250,7 @@ def test_spacing_is_respected(runs, pages):
         assert first.shape[1] / first.shape[0] == pytest.approx(width / 16, rel=0.1)
 
 
+@pytest.mark.slow
 def test_noise_is_shrunk_until_the_page_is_small():
     labels = np.zeros((900, 900), dtype=bool)
     labels[300:600, 200:800] = True

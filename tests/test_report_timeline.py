@@ -221,7 +221,16 @@ def test_a_summary_without_numbers(value):
 
 
 @pytest.mark.parametrize(
-    ("workers", "tasks"), [(1, 100), (1, 5000), (2, 100), (7, 100), (25, 100), (26, 100), (60, 100), (100, 5000)]
+    ("workers", "tasks"),
+    [
+        (1, 5000),
+        (7, 100),
+        (26, 100),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((1, 100), (2, 100), (25, 100), (60, 100), (100, 5000))
+        ),
+    ],
 )
 def test_the_picture_stays_small_and_every_name_is_there(workers, tasks):
     sheet = Timesheet.of(trace_of(workers, tasks, 4))

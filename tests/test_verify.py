@@ -211,7 +211,13 @@ def large_energies():
     yield "long line", Energy.graph(ends, line, np.full(1999, 300)), 3
 
 
-@pytest.mark.parametrize(("energy", "layout"), [pytest.param(*case[1:], id=case[0]) for case in large_energies()])
+@pytest.mark.parametrize(
+    ("energy", "layout"),
+    [
+        pytest.param(*case, id=name, marks=[] if name in ("3D", "graph") else pytest.mark.slow)
+        for name, *case in large_energies()
+    ],
+)
 def test_larger_blocks_have_the_minimum_that_scipy_finds(energy, layout):
     rng = np.random.default_rng(6)
     graph = isinstance(energy.pairs, GraphPairs)
