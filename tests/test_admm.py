@@ -311,7 +311,7 @@ def test_flows_of_the_doubled_energy_reach_the_roof_dual_over_blocks(data):
 
 
 @pytest.mark.xfail(
-    reason="the first round's energy is a sum of rounded parts, here lower in its last digit; it is taken"
+    reason="the first round's energy, a sum of rounded parts, is lower in its last digit, and taken"
 )
 def test_what_is_proved_last_is_not_lost_to_an_earlier_round_with_the_same_labels():
     energy = Energy.graph(
