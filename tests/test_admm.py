@@ -5,13 +5,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dope
 from dope import Admm, Answer, Energy, Icm, InputError, MaxFlow, Partition, Problem, Serial
 from oracles import DenseBlocks, brute_force, edge_weight_matrix, paper_loop
 from problems import energies, members, partitions
+from profiles import examples
 
 
 class TiedError(Exception):
@@ -50,7 +51,7 @@ class Recorder:
     mu0=st.sampled_from([0.3, 2.0, 100.0, 500.0]),
     mu_fact=st.sampled_from([1.05, 1.2, 2.0]),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_admm_follows_the_papers_loop_round_by_round(energy, data, mu0, mu_fact):
     partition = data.draw(partitions(energy))
     places = members(partition)
@@ -90,7 +91,7 @@ def _majority(y_hat, places, n):
 
 
 @given(energies(most=24), st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_coupled_penalty_differs_from_the_papers_only_inside_blocks(energy, data):
     """With one round both are the same: every block alone, rounded."""
     partition = data.draw(partitions(energy))
@@ -156,7 +157,7 @@ def test_stalls_are_told():
 
 @pytest.mark.parametrize("solver", [MaxFlow(), Icm()], ids=str)
 @given(energy=energies(most=24), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_sweeps_never_raise_the_energy(solver, energy, data):
     partition = data.draw(partitions(energy))
     method = Admm(rounds=2, sweeps=4)
@@ -291,7 +292,7 @@ def test_bounds_of_blocks_stay_below_the_minimum_where_pairs_repel(data):
         assert result.lower_bound <= least + 1e-9 * (1 + abs(least)) <= result.energy + 2e-9 * (1 + abs(least))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.data())
 def test_flows_of_the_doubled_energy_reach_the_roof_dual_over_blocks(data):
     energy = data.draw(energies(most=12, signed=True))
@@ -307,6 +308,18 @@ def test_flows_of_the_doubled_energy_reach_the_roof_dual_over_blocks(data):
         if len(partition.blocks) > 1 and (partition.cuts is not None or not partition.overlaps):
             assert result.lower_bound >= whole.lower_bound - near
             assert result.proved is not None
+
+
+def test_what_is_proved_last_is_not_lost_to_an_earlier_round_with_the_same_labels():
+    energy = Energy.graph(
+        [2.6080000902602745, 1.8941619262584843, -1.4074704716139852,
+         -2.530842942092105, -1.2465489250747044, 0.0826519586944872],
+        [(0, 1), (1, 3), (1, 4), (3, 5)],
+        [1.3779326785796648, -2.798486548167214, -1.946066276384646, 4.323499193624735],
+    )  # fmt: skip
+    result = dope.minimize(energy, blocks=2, method=Admm(rounds=1, bound=2), solver=dope.Qpbo())
+    assert result.trace[-1].proved == 1.0
+    assert result.proved is not None
 
 
 @given(

@@ -125,6 +125,7 @@ def faults(server, folder, chosen):
     return wrong
 
 
+@pytest.mark.slow
 def test_there_are_many_and_no_two_share_a_name():
     assert len(cases()) >= 300
     assert len({case.name for case in cases()}) == len(cases())

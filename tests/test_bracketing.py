@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
@@ -13,6 +13,7 @@ from dope import Bracketing, Energy, Exact, InputError, Partition, Serial, Threa
 from dope.methods.known import OPEN, Known, packed, unpacked
 from dope.stored import Stored
 from problems import grids
+from profiles import examples
 
 
 def volume(shape, seed=0, *, noise=0.6):
@@ -39,7 +40,7 @@ def test_the_labels_are_those_of_exact_to_the_bit(data):
     assert found.energy == pytest.approx(expected.energy, rel=1e-12, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.data())
 def test_what_stays_undecided_has_a_true_bound(data):
     energy = data.draw(grids(most=60))[0]
@@ -156,6 +157,7 @@ def test_memory_decides_how_large_blocks_are():
     assert boxes[0].blocks > boxes[1].blocks
 
 
+@pytest.mark.slow
 def test_memory_is_a_budget_and_changes_no_label():
     unary, image = volume((150, 150, 150))
     energy = Energy.grid(unary, features=image, lam=0.5)

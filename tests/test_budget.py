@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -25,6 +25,7 @@ from dope.pairs import MOST_AXES, MOST_HALF_OFFSETS, half_offsets
 from dope.partition import MOST_BLOCKS, layout_of
 from dope.planning.box_cuts import energy_box_bytes, fitting_cuts
 from dope.planning.defaults import automatic_blocks, automatic_flow_solver
+from profiles import examples
 
 resource = pytest.importorskip("resource")
 
@@ -288,8 +289,8 @@ MEASURED = """
 
 @pytest.mark.parametrize(
     ("side", "kernel", "known"),
-    [(64, 3, "strokes"), (64, 31, "strokes"), (64, 51, "strokes"), (40, 101, "strokes"), (160, 21, "strokes"),
-     (1000, 3, "strokes"), (500, 3, "rectangle")],
+    [(64, 3, "strokes"), (64, 31, "strokes"), *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+        (64, 51, "strokes"), (40, 101, "strokes"), (160, 21, "strokes"), (1000, 3, "strokes"), (500, 3, "rectangle")))],
 )  # fmt: skip
 def test_a_segmentation_takes_what_the_plan_says(side, kernel, known):
     planned, peak, exact = in_child(MEASURED, side, kernel, known, most=6 * GIGABYTE)
@@ -364,6 +365,7 @@ def test_plans_are_made_at_once(arguments):
     assert seconds < 2 * PROMPT
 
 
+@pytest.mark.slow
 def test_planning_takes_little_memory():
     code = """
         import json
@@ -412,7 +414,7 @@ def test_memory_that_makes_too_many_blocks_is_refused_at_once():
     refused("make about .* blocks", dope.minimize, Energy.grid(Absent(2**31 - 1)), memory="210MB")
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.integers(20, 90), min_size=1, max_size=3), st.integers(1, 3), st.integers(9, 100), st.integers(0, 9))
 def test_chunks_that_are_written_never_forbid_blocks_that_fit(shape, workers, chunk, more):
     energy = Energy.grid(Absent(*shape))
@@ -436,6 +438,7 @@ def test_chunks_that_are_read_do():
     refused("store the arrays in smaller chunks", dope.minimize, Energy.grid(Chunked(6000, 6000)), memory="300MB")
 
 
+@pytest.mark.slow
 def test_a_small_memory_and_chunks_of_our_own_go_together(tmp_path, monkeypatch):
     zarr = pytest.importorskip("zarr")
     monkeypatch.chdir(tmp_path)
@@ -467,8 +470,10 @@ def sparse(tmp_path_factory):
     return folder
 
 
-def test_strokes_on_more_than_fits_are_refused_before_they_are_drawn(sparse):
-    known = ("--scribbles strokes.json", "--rectangle 10:200,10:200")
+@pytest.mark.parametrize(
+    "known", ["--scribbles strokes.json", pytest.param("--rectangle 10:200,10:200", marks=pytest.mark.slow)]
+)
+def test_strokes_on_more_than_fits_are_refused_before_they_are_drawn(sparse, known):
     more = ("", "--margin 0.1", "--memory 3GB", "--mask sparse.zarr", "--kernel 9", "--rounds 2", "--blocks 4")
     code = """
         import json, os, sys
@@ -482,7 +487,7 @@ def test_strokes_on_more_than_fits_are_refused_before_they_are_drawn(sparse):
             assert result.exit_code == 2 and "are allowed" in result.output, (command, result.output)
         print(json.dumps(peak_bytes()))
     """
-    assert in_child(code, sparse, json.dumps([" ".join(pair) for pair in product(known, more)])) < 200_000_000
+    assert in_child(code, sparse, json.dumps([f"{known} {one}" for one in more])) < 200_000_000
 
 
 def test_arrays_are_not_read_before_it_is_known_that_they_fit():

@@ -23,6 +23,7 @@ from dope import (
     io,
 )
 from dope.cancellation import Cancellation, Cancelled, check_cancelled, entered, run_aside, waking
+from profiles import slow_but
 
 
 def test_who_entered_what_is_cancelled_is_told_and_nobody_else():
@@ -136,7 +137,9 @@ def minimize_for_long(minimizer, unary):
         minimizer.minimize(unary)
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+@pytest.mark.parametrize(
+    "solver", slow_but(SOLVERS, quick=[Icm(), TrwS(), Qpbo(), LsaTr(), MaxFlow(), Brute()]), ids=str
+)
 def test_a_minimizer_that_was_cancelled_answers_as_a_new_one(solver):
     energy = mixed_energy(4 if isinstance(solver, Brute) else 30, attractive=isinstance(solver, MaxFlow))
     minimizer, expected = solver.prepare(energy), solver.prepare(energy).minimize(energy.unary)

@@ -130,7 +130,7 @@ def test_bad_input_ends_in_one_line_and_exit_code_2(tmp_path, monkeypatch, argum
 
 
 # A process takes a second: one refusal by dope, and one by typer.
-@pytest.mark.parametrize(("arguments", "words"), [BAD_INPUT[0], BAD_INPUT[-1]])
+@pytest.mark.parametrize(("arguments", "words"), [BAD_INPUT[0], pytest.param(*BAD_INPUT[-1], marks=pytest.mark.slow)])
 def test_the_process_ends_so_too(tmp_path, arguments, words):
     done = run("demo", *arguments, folder=tmp_path)
     assert_one_line(done.returncode, done.stdout, done.stderr, words)

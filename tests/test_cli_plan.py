@@ -34,6 +34,7 @@ def test_a_problem_that_no_machine_holds_is_planned_within_seconds():
         assert words in result.output
 
 
+@pytest.mark.slow
 def test_costs_of_a_file_give_the_same_plan_again(costs):
     first, again = run(*HUGE, "--costs", costs), run(*HUGE, "--costs", costs)
     assert first.exit_code == 0 and first.output == again.output

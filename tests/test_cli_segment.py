@@ -153,11 +153,15 @@ def test_info_tells_what_is_in_a_file(photo):
     assert "48 x 64" in run("info", photo / "photo.png").output
 
 
+@pytest.mark.slow
 def test_plan():
     result = run("plan", "--shape", "10000x10000x5000", "--kernel", 3, "--workers", 100, "--memory", "16GB")
     assert result.exit_code == 0
     for word in ("500,000,000,000", "blocks", "per round", "100 workers"):
         assert word in result.output
+
+
+def test_plans_that_are_refused():
     for bad in (["--shape", "10x"], ["--shape", "10x10", "--memory", "lots"], ["--shape", "9x9", "--kernel", 4],
                 ["--shape", "9x9", "--workers", 0], ["--shape", "0x9"]):  # fmt: skip
         assert run("plan", *bad).exit_code == 2
@@ -226,8 +230,8 @@ def test_strokes_of_one_kind_are_enough_beside_a_probability():
 
 def test_ctrl_c_is_130_and_keeps_nothing_unless_asked(photo):
     rng = np.random.default_rng(0)
-    write_image("large.png", rng.integers(0, 255, (900, 900, 3), dtype=np.uint8))
-    write_image("p.png", rng.integers(0, 255, (900, 900), dtype=np.uint8))
+    write_image("large.png", rng.integers(0, 255, (500, 500, 3), dtype=np.uint8))
+    write_image("p.png", rng.integers(0, 255, (500, 500), dtype=np.uint8))
     command = [sys.executable, "-m", "dope.cli", "segment", "large.png", "--probability", "p.png", "-o", "mask.png",
                "--kernel", "7", "--lam", "3", "--blocks", "256"]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=photo) as started:

@@ -6,9 +6,10 @@ import pytest
 from block_flows import FOUR, PROBLEMS, Driven, finish, problem, wander
 from dope import Energy, MaxFlow, Partition, _core
 from oracles import bracketed
+from profiles import slow_but
 
 
-@pytest.mark.parametrize("bits", [16, 32, 64])
+@pytest.mark.parametrize("bits", slow_but([16, 32, 64], quick=[16]))
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_any_sequence_of_steps_keeps_the_invariants_and_ends_in_the_minimum(name, bits):
     for seed in range(4):

@@ -7,9 +7,10 @@ import pytest
 
 from dope import _core
 from flows import NETWORKS, WIDTHS, follow, network, require_same_answers
+from profiles import slow_but
 
 
-@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("bits", slow_but(WIDTHS, quick=[16]))
 @pytest.mark.parametrize("name", NETWORKS)
 def test_changes_give_what_a_cold_flow_gives(name, bits):
     rng = np.random.default_rng(bits)

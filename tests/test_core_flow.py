@@ -9,17 +9,18 @@ import textwrap
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dope import _core
 from flows import SCALE, WIDTHS, half_kernel, random_unary, random_weights, require_minimum
+from profiles import examples
 
 seeds = st.integers(0, 2**32 - 1)
 widths = st.sampled_from(WIDTHS)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seeds, widths)
 def test_grid_flow_finds_the_minimum(seed, bits):
     rng = np.random.default_rng(seed)
@@ -31,7 +32,7 @@ def test_grid_flow_finds_the_minimum(seed, bits):
     require_minimum(flow, unary, pairs, capacities)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seeds, widths)
 def test_smallest_and_largest_minimizer_are_what_brute_force_finds(seed, bits):
     rng = np.random.default_rng(seed)
@@ -51,7 +52,7 @@ def test_smallest_and_largest_minimizer_are_what_brute_force_finds(seed, bits):
     assert (flow.labels(largest=True).ravel() == minimizers.any(0)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seeds, widths)
 def test_warm_starts_equal_cold_ones(seed, bits):
     rng = np.random.default_rng(seed)
@@ -74,7 +75,7 @@ def test_warm_starts_equal_cold_ones(seed, bits):
             assert (warm.labels(largest=True) == cold.labels(largest=True)).all()
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(seeds, widths)
 def test_graph_flow_finds_the_minimum_warm_and_cold(seed, bits):
     rng = np.random.default_rng(seed)
@@ -277,7 +278,7 @@ def test_a_long_minimize_hears_an_interruption_and_lives_on():
         import numpy as np
         from dope import _core
         rng = np.random.default_rng(0)
-        shape = (2000, 2000)
+        shape = (1000, 1000)
         features = rng.normal(size=(*shape, 1))
         weights = _core.GridWeights(shape, np.array([[0, 1], [1, 0]]), np.full(2, 60.0), features, 0.1)
         flow = _core.GridFlow(weights, 64.0, 16)

@@ -11,6 +11,7 @@ import pytest
 from dope import _core
 from flows import SCALE, WIDTHS
 from memory import growth
+from profiles import slow_but
 
 OFFSETS = np.array([[0, 1], [1, 0]])
 
@@ -124,7 +125,7 @@ SHAPE = (100, 100)
 BOUND = 10_000 * 200 // 2
 
 
-@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("bits", slow_but(WIDTHS, quick=[32]))
 def test_opening_and_solving_leaves_nothing_behind(bits):
     rng = np.random.default_rng(0)
     unary = rng.normal(size=SHAPE)
@@ -141,6 +142,7 @@ def test_opening_and_solving_leaves_nothing_behind(bits):
     assert growth(cycle, 200) < BOUND
 
 
+@pytest.mark.slow
 def test_opening_and_solving_graphs_leaves_nothing_behind():
     rng = np.random.default_rng(0)
     edges = rng.integers(0, 10_000, (20_000, 2))

@@ -83,6 +83,7 @@ def test_another_grid_kernel_or_scale_is_refused_and_the_flow_lives_on(bits):
     require_as_if_new(flow, weights, 2.0, bits, np.linspace(-2.0, 2.0, 12).reshape(3, 4))
 
 
+@pytest.mark.slow
 def test_refills_take_no_more_memory():
     rng = np.random.default_rng(0)
     shape = (250, 250)

@@ -5,10 +5,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dope import _core
+from profiles import examples
 
 
 def half_kernel(dimension, radius, rng):
@@ -34,7 +35,7 @@ def outer(counts):
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seeds)
 def test_weights_follow_their_formula(seed):
     rng = np.random.default_rng(seed)
@@ -144,7 +145,7 @@ def dense_coupling(weights, offsets, shape, membership, block):
     return c + r @ s, w
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(seeds)
 def test_coupling_is_the_matrix_of_the_paper(seed):
     rng = np.random.default_rng(seed)
@@ -221,7 +222,7 @@ def test_coupling_refuses_a_block_outside_its_region():
         coupling.transpose(np.zeros((4, 2)))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seeds)
 def test_contrast_adds_up_over_boxes_to_the_last_bit(seed):
     rng = np.random.default_rng(seed)
@@ -288,7 +289,7 @@ def added_one_by_one(features, offsets, unit):
     return sum(terms), len(terms), max(terms, default=0)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seeds)
 def test_contrast_is_the_sum_of_rounded_squares_whatever_the_pixels(seed):
     rng = np.random.default_rng(seed)

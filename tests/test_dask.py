@@ -114,8 +114,11 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize(
     ("energy", "solver"),
-    [(grid_energy(), MaxFlow()), (grid_energy(lam=-0.3), LsaTr()), (graph_energy(), dope.Qpbo())],
-    ids=["attractive", "repulsive", "graph"],
+    [
+        pytest.param(grid_energy(), MaxFlow(), id="attractive"),
+        pytest.param(grid_energy(lam=-0.3), LsaTr(), id="repulsive", marks=pytest.mark.slow),
+        pytest.param(graph_energy(), dope.Qpbo(), id="graph"),
+    ],
 )
 def test_blocks_elsewhere_answer_as_blocks_here(local, energy, solver):
     here, there = (
@@ -326,6 +329,7 @@ def test_what_whoever_is_told_raises_is_raised(local):
         assert crew.ask(list(range(4))) == [(k, k) for k in range(4)]
 
 
+@pytest.mark.slow
 def test_whoever_is_told_may_take_his_time(local):
     pauses = [0.0, 0.0, 0.0, 2.0]
     with Dask(local._link._client, patience=1.0) as executor, executor.gather([Sleeper()] * 4) as crew:
@@ -437,6 +441,7 @@ def test_processes_of_its_own_listen_on_loopback_only(local):
     assert set(listening) == {"127.0.0.1"}
 
 
+@pytest.mark.slow
 def test_what_is_closed_starts_again():
     with Dask("local:1") as executor:
         (first,) = executor.gather([Caller()]).ask([os.getpid])
@@ -486,6 +491,7 @@ def test_dask_is_imported_when_it_is_used():
     assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
+@pytest.mark.slow
 def test_a_script_may_have_classes_of_its_own_and_need_not_close(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -69,6 +69,7 @@ def test_a_worker_that_dies_is_replaced_by_the_others(pair):
         assert crew.ask([0.0] * 6) == [other.pid] * 6
 
 
+@pytest.mark.slow
 def test_when_all_have_died_a_new_one_goes_on(pair):
     def replace_all():
         kill(*pair.workers)
@@ -80,6 +81,7 @@ def test_when_all_have_died_a_new_one_goes_on(pair):
         assert crew.statistics.resubmitted >= 1
 
 
+@pytest.mark.slow
 def test_a_method_goes_on_whoever_dies(pair):
     energy = grid_energy()
     method = Admm(rounds=6, patience=None, eps=0.0, bound=0)
@@ -94,6 +96,7 @@ def test_a_method_goes_on_whoever_dies(pair):
     assert_same(dope.minimize(energy, blocks=8, method=method, executor=Serial()), there)
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_is_waited_for_once(pair):
     hanging, working = pair.workers
     with Dask(pair.address, patience=1.5) as executor, executor.gather([Sleeper()] * 6) as crew:
@@ -112,6 +115,7 @@ def test_a_worker_that_hangs_is_waited_for_once(pair):
             assert time.monotonic() < end
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_comes_back_is_found_again(pair):
     def restart():
         pair.kill_scheduler()
@@ -124,6 +128,7 @@ def test_a_scheduler_that_comes_back_is_found_again(pair):
         assert crew.ask(list(range(6))) == [(k, k) for k in range(6)]
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_blocks_and_spares_the_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -34,7 +34,7 @@ def solved(energy, executor, **more):
     return dope.minimize(energy, blocks=(4, 4, 4), executor=executor, **more)
 
 
-def test_files_and_arrays_in_memory(cluster, stored, tmp_path):
+def test_files(cluster, stored, tmp_path):
     energy, expected = stored
     cluster.bring_to(2)
     with Dask(cluster.address, patience=30.0) as executor:
@@ -46,6 +46,12 @@ def test_files_and_arrays_in_memory(cluster, stored, tmp_path):
         assert tasks.statistics is not None
         assert len({task.worker for task in tasks.done}) == 2
 
+
+@pytest.mark.slow
+def test_arrays_in_memory(cluster, stored):
+    _, expected = stored
+    cluster.bring_to(2)
+    with Dask(cluster.address, patience=30.0) as executor:
         unary, image = volume((60, 64, 56), noise=1.2)
         held = Energy.grid(unary, features=image, lam=0.7)
         result = solved(held, executor)
@@ -73,6 +79,7 @@ def test_a_file_that_workers_cannot_see_is_named(cluster, tmp_path):
         dope.minimize(energy, executor=executor, blocks=4)
 
 
+@pytest.mark.slow
 def test_workers_that_die_in_every_pass_are_not_missed(cluster, stored):
     energy, expected = stored
     cluster.bring_to(2)
@@ -94,7 +101,7 @@ def test_workers_that_die_in_every_pass_are_not_missed(cluster, stored):
 @pytest.mark.parametrize(
     "how",
     [
-        "both at once",
+        pytest.param("both at once", marks=pytest.mark.slow),
         pytest.param("one hangs", marks=pytest.mark.slow),
         pytest.param("scheduler", marks=pytest.mark.slow),
     ],

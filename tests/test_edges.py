@@ -4,11 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dope import Energy, InputError, _core
 from dope.pairs import graph_pairs
+from profiles import examples
 
 
 @st.composite
@@ -37,7 +38,7 @@ def plain_pairs(sites, edges, weights):
 
 
 @given(edge_lists())
-@settings(max_examples=200)
+@examples(200)
 def test_pairs_are_sorted_and_added_up(problem):
     sites, edges, weights = problem
     expected = plain_pairs(sites, edges.reshape(-1, 2), weights)

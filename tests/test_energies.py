@@ -6,14 +6,15 @@ import dimod
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
 from dope import Energy, InputError
 from problems import energies, rng_of
+from profiles import examples
 
-SOME = settings(max_examples=50)
+SOME = examples(50)
 
 
 def labellings(number):

@@ -5,12 +5,13 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dope.errors import InputError
 from dope.io import ENERGY_FORMATS, read_energy, read_instance
 from problems import rng_of
+from profiles import examples
 from test_energies import labellings
 
 
@@ -120,7 +121,7 @@ def test_every_format_is_examined():
 
 
 @every_format
-@settings(max_examples=25)
+@examples(25)
 @given(problem=problems())
 def test_labels_cost_what_the_format_says(file, name, problem):
     content, cost = WRITERS[name](*problem)
@@ -155,7 +156,7 @@ def test_what_is_none_is_refused_in_a_line_that_names_the_file(file, name, tmp_p
 
 
 @every_format
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_damaged_files_are_read_or_refused_and_nothing_else(file, name, data):
     content = bytearray(WRITERS[name](*PROBLEM)[0])

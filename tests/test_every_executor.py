@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dope import Dask, Energy, Executor, MaxFlow, Partition, Serial, Threads
 from dope.cancellation import Cancellation, Cancelled
 from problems import energies, partitions
+from profiles import examples
 from recipes import Faulty, Named, Reversing, Slow
 
 EXECUTORS: list[Executor] = [Serial(), Threads(1), Threads(2), Threads(5), Threads(), Dask("local:2")]
@@ -160,7 +161,7 @@ class SolveBlock:
 
 
 @given(energy=energies(most=24, integers=True), data=st.data())
-@settings(max_examples=20)
+@examples(20)
 def test_whole_costs_have_the_same_labels_with_any_executor_and_width(energy, data):
     partition = data.draw(partitions(energy)).alone()
     number = len(partition.blocks)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from dope.errors import InputError
 from dope.io import FORMATS, Image, check_writable, describe, load, open_labels, save_labels, stored
 from label_files import holds_volumes
+from profiles import examples
 
 FOR_LABELS = [suffix for suffix, kind in FORMATS.items() if kind.save is not None]
 # A label volume beside an image in an OME-Zarr store has what a store of its own has not: where it lies.
@@ -118,7 +119,7 @@ def test_spacing_is_kept_where_the_format_has_it(tmp_path, suffix, shape):
 
 
 @every_format_of_labels
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_boxes_are_read_as_from_the_whole(tmp_path, suffix, data):
     path = tmp_path / f"labels{suffix}"

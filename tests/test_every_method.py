@@ -7,12 +7,13 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
 from dope import Admm, Bracketing, Energy, Exact, Icm, InputError, MaxFlow, Method, Serial, Threads
 from problems import energies, partitions
+from profiles import examples, slow_but
 from test_every_executor import ELSEWHERE, HERE, opened
 from test_every_solver import SOLVERS, check_claims, minimum_of
 
@@ -81,7 +82,7 @@ def assert_same(one, other):
 
 @every_method
 @given(energy=energies(most=10), data=st.data())
-@settings(max_examples=50)
+@examples(50)
 def test_no_method_beats_brute_force_and_exact_ones_reach_it(method, energy, data):
     best, near, smallest, _ = minimum_of(energy)
     result = solved(energy, method, blocks=data.draw(partitions(energy)))
@@ -97,7 +98,7 @@ def test_no_method_beats_brute_force_and_exact_ones_reach_it(method, energy, dat
 
 @every_exact_method
 @given(energy=energies(most=60), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_exact_labels_are_the_same_whatever_the_blocks(method, energy, data):
     whole = dope.minimize(energy, blocks=1, method=Exact(), executor=Serial())
     result = solved(energy, method, blocks=data.draw(partitions(energy, overlaps=False)))
@@ -108,7 +109,7 @@ def test_exact_labels_are_the_same_whatever_the_blocks(method, energy, data):
 
 @every_method
 @given(energy=energies(most=10, signed=True), data=st.data())
-@settings(max_examples=20)
+@examples(20)
 def test_weights_of_any_sign_are_solved_or_refused(method, energy, data):
     best, near, *_ = minimum_of(energy)
     result = solved(energy, method, blocks=data.draw(partitions(energy, overlaps=False)))
@@ -119,7 +120,7 @@ def test_weights_of_any_sign_are_solved_or_refused(method, energy, data):
 @pytest.mark.parametrize("solver", SOLVERS, ids=str)
 @every_method
 @given(energy=energies(most=12))
-@settings(max_examples=6)
+@examples(6)
 def test_one_block_gives_exactly_the_solvers_answer(method, solver, energy):
     result = solved(energy, method, blocks=1, solver=solver)
     if result is not None:
@@ -139,7 +140,7 @@ def test_every_method_takes_a_flow_solver_and_says_which_ones_it_does_not_take(m
 @pytest.mark.parametrize("solver", [MaxFlow(), Icm()], ids=str)
 @every_method
 @given(energy=energies(most=24), data=st.data())
-@settings(max_examples=8)
+@examples(8)
 def test_every_executor_gives_bit_for_bit_what_serial_gives(method, solver, energy, data):
     blocks = data.draw(partitions(energy, overlaps=data.draw(st.booleans())))
     serial = solved(energy, method, blocks=blocks, solver=solver)
@@ -154,7 +155,7 @@ def elsewhere(request):
         yield executor
 
 
-@every_method
+@pytest.mark.parametrize("method", slow_but(METHODS, quick=[Exact(), Admm()]), ids=str)
 def test_every_executor_elsewhere_gives_bit_for_bit_what_serial_gives(method, elsewhere):
     energy = blob()
     here, there = (solved(energy, method, blocks=(2, 3), executor=one) for one in (Serial(), elsewhere))

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
@@ -28,6 +28,7 @@ from dope import (
 from dope.rounding import rounded_down
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, grids, rng_of
+from profiles import examples
 
 # These promise the smallest minimiser wherever no weight is negative.
 EXACT = [MaxFlow(check=True), MaxFlow(bits=32), MaxFlow(bits=64), Qpbo()]
@@ -134,7 +135,7 @@ def test_scaling_costs_by_a_power_of_two_changes_nothing(solver, grid, power):
 
 @every_solver
 @given(energy=energies(most=14), data=st.data())
-@settings(max_examples=20)
+@examples(20)
 def test_an_answer_depends_on_the_unary_and_the_start_alone(solver, energy, data):
     rng = rng_of(data.draw)
     asked = [(rng.permuted(energy.unary), start) for start in (None, rng.random(energy.shape) < 0.5, None)]

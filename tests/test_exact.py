@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
@@ -14,6 +14,7 @@ from dope import Admm, Energy, Exact, Icm, InputError, MaxFlow, Partition, Seria
 from dope.rounding import rounded_down
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, partitions, rng_of
+from profiles import examples
 
 FOUR = [(0, 1), (1, 0)]
 KERNELS = {1: [3, 5, 7], 2: [3, 5, 7, FOUR, [(0, 1), (-1, 0), (1, -2)]], 3: [3, 5, [(0, 0, 1), (0, 1, 0), (1, 0, 0)]]}
@@ -80,7 +81,7 @@ def require_minimum(result, energy, bits=None):
 
 
 @given(energy=energies(most=12, integers=True), data=st.data(), method=exact_methods())
-@settings(max_examples=150)
+@examples(150)
 def test_the_minimum_is_that_of_brute_force_and_its_labels_the_smallest(energy, data, method):
     partition = data.draw(partitions(energy, overlaps=False))
     best, smallest, _ = brute_force(energy.unary, edge_weight_matrix(energy))
@@ -91,7 +92,7 @@ def test_the_minimum_is_that_of_brute_force_and_its_labels_the_smallest(energy, 
 
 
 @given(energy=energies(most=10, integers=False), data=st.data(), method=exact_methods())
-@settings(max_examples=60)
+@examples(60)
 def test_rounded_costs_end_within_their_rounding_of_brute_force(energy, data, method):
     partition = data.draw(partitions(energy, overlaps=False))
     best, _, _ = brute_force(energy.unary, edge_weight_matrix(energy))
@@ -102,7 +103,7 @@ def test_rounded_costs_end_within_their_rounding_of_brute_force(energy, data, me
 
 
 @given(energy=larger_grids(), data=st.data(), method=exact_methods(), bits=st.sampled_from([None, 16, 32, 64]))
-@settings(max_examples=120)
+@examples(120)
 def test_blocks_of_any_shape_give_what_one_block_gives(energy, data, method, bits):
     partition = data.draw(grid_cuts(energy.shape))
     executor = data.draw(st.sampled_from([Serial(), Threads(3)]))
@@ -111,7 +112,7 @@ def test_blocks_of_any_shape_give_what_one_block_gives(energy, data, method, bit
 
 
 @given(seed=st.integers(0, 2**32 - 1), blocks=st.integers(1, 20), method=exact_methods())
-@settings(max_examples=60)
+@examples(60)
 def test_blocks_of_a_graph_give_what_one_block_gives(seed, blocks, method):
     rng = np.random.default_rng(seed)
     sites = int(rng.integers(20, 150))
@@ -132,7 +133,7 @@ def picture(side, *, seed=0, lam=40.0, kernel=3):
 
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
-@pytest.mark.parametrize("kernel", [3, 7])
+@pytest.mark.parametrize("kernel", [3, pytest.param(7, marks=pytest.mark.slow)])
 def test_any_number_of_blocks_gives_the_same_labels(kernel, merge):
     energy = picture(96, kernel=kernel, lam=60.0 if kernel == 3 else 8.0)
     assert 0.05 < one_block(energy, 64).labels.mean() < 0.95
@@ -239,10 +240,11 @@ ADVERSARIES = {
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
 @pytest.mark.parametrize("name", ADVERSARIES)
-def test_adversaries_end_exactly(name, merge):
+@pytest.mark.parametrize("parts", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_adversaries_end_exactly(name, merge, parts):
     energy = ADVERSARIES[name]
-    layouts = [tuple(min(n, parts) for n in energy.shape) for parts in (2, 5)]
-    for layout, rounds in itertools.product(layouts, (0, 3, None)):
+    layout = tuple(min(n, parts) for n in energy.shape)
+    for rounds in (0, 3, None):
         method = Exact(rounds=rounds, merge=merge)
         result = dope.minimize(energy, blocks=layout, method=method, executor=Serial())
         require_minimum(result, energy)

@@ -15,6 +15,7 @@ from dope import Admm, Energy, Exact, InputError, MaxFlow, Partition, Serial, Th
 from dope.executors.serial import SerialCrew
 from dope.methods import flow_cache
 from exact_oracle import Truth
+from profiles import slow_but
 
 SHAPE = (30, 36)
 FOUR = [(0, 1), (1, 0)]
@@ -75,8 +76,15 @@ def told(result):
     return [array.tolist() for array in arrays], numbers, result.trace
 
 
-@pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
-@pytest.mark.parametrize("blocks", [12, (1, 5)], ids=["same blocks", "other blocks"])
+@pytest.mark.parametrize(
+    ("blocks", "merge"),
+    [
+        pytest.param(12, True, id="merge-same blocks"),
+        pytest.param((1, 5), True, id="merge-other blocks", marks=pytest.mark.slow),
+        pytest.param(12, False, id="discharge-same blocks", marks=pytest.mark.slow),
+        pytest.param((1, 5), False, id="discharge-other blocks", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("name", CHANGES)
 def test_after_any_change_the_result_is_that_of_a_fresh_run(name, blocks, merge):
     old = stroke(arguments_of()) if name == "a stroke taken back" else arguments_of()
@@ -107,8 +115,8 @@ def test_costs_that_are_counted_in_other_units_start_anew(more, bits):
     assert dope.verify(energy, result.labels, result.certificate).exact
 
 
-@pytest.mark.parametrize("executor", [Serial(), Threads(4)], ids=str)
-@pytest.mark.parametrize("bits", [16, 64])
+@pytest.mark.parametrize("executor", slow_but([Serial(), Threads(4)], quick=[Serial()]), ids=str)
+@pytest.mark.parametrize("bits", slow_but([16, 64], quick=[64]))
 def test_a_long_sequence_of_changes_ends_where_a_fresh_run_does(executor, bits):
     rng = np.random.default_rng(bits)
     old, results = arguments_of(), []
@@ -168,6 +176,7 @@ def test_arrays_that_the_caller_changed_in_place_are_changes(what):
     assert dope.verify(energy, result.labels, result.certificate).exact
 
 
+@pytest.mark.slow
 def test_what_was_merged_before_goes_the_same_way_in_threads():
     """Groups that the last run merged reach further than their blocks do: neighbours must not be at work together."""
     rng = np.random.default_rng(5)
@@ -196,7 +205,7 @@ def test_several_runs_may_start_from_one_result_at_once():
         require_same(result, expected)
 
 
-@pytest.mark.parametrize("early", [1, 2, 4])
+@pytest.mark.parametrize("early", slow_but([1, 2, 4], quick=[2]))
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
 def test_one_may_go_on_from_a_run_that_was_stopped(early, merge):
     old, method = arguments_of(), Exact(rounds=2, merge=merge)
@@ -269,7 +278,7 @@ def test_results_that_are_gone_hold_nothing(monkeypatch):
     energy = Energy.grid(**arguments_of())
     first = dope.minimize(energy, blocks=12)
     monkeypatch.setattr(flow_cache, "MOST_BYTES", 2 * held(first) + 1)
-    for _ in range(5):
+    for _ in range(3):
         dope.minimize(energy, blocks=12)
         gc.collect()
     assert held(first) > 0
@@ -305,7 +314,9 @@ class FailingCrew(SerialCrew):
         return super().ask(messages, begun=begun, done=done)
 
 
-@pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
+@pytest.mark.parametrize(
+    "merge", [pytest.param(True, id="merge"), pytest.param(False, id="discharge", marks=pytest.mark.slow)]
+)
 def test_a_run_that_fails_anywhere_leaves_no_broken_flow(merge):
     method, old = Exact(rounds=1, merge=merge), arguments_of()
     energy = Energy.grid(**stroke(old))
@@ -377,7 +388,7 @@ def test_blocks_given_as_a_partition_are_the_same_blocks():
     require_same(result, dope.minimize(energy, blocks=partition))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", slow_but(range(60), quick=range(20)))
 def test_what_is_proved_first_is_proved_of_the_new_unary(seed):
     """The kept flow is of merged blocks, and of the old unary until it is solved again."""
     rng = np.random.default_rng(seed)

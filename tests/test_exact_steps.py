@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
 from dope import Energy, Exact, MaxFlow, Serial, verify
 from oracles import bracketed, brute_force, edge_weight_matrix
 from problems import energies, partitions
+from profiles import examples, slow_but
 
 
 def disputed(side=24, *, seed=0, lam=3.0, kernel=3, whole=True):
@@ -46,7 +47,7 @@ def require_true_steps(steps, energy, best):
 
 
 @given(energy=energies(most=12), data=st.data(), method=st.sampled_from(METHODS))
-@settings(max_examples=100)
+@examples(100)
 def test_steps_of_small_energies_hold_what_they_say(energy, data, method):
     partition = data.draw(partitions(energy, overlaps=False))
     best, _, _ = brute_force(energy.unary, edge_weight_matrix(energy))
@@ -89,7 +90,7 @@ def require_consistent(result, energy):
         assert verdict.exact or not result.exact
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("method", slow_but(METHODS, quick=[Exact(rounds=3), Exact(rounds=0, merge=False)]), ids=str)
 def test_a_run_that_is_stopped_at_any_round_has_proved_its_bound(method):
     energy = disputed()
     whole = dope.minimize(energy, blocks=16, method=method)
@@ -107,7 +108,7 @@ def test_a_run_that_is_stopped_at_any_round_has_proved_its_bound(method):
 
 
 @given(energy=energies(most=12), data=st.data(), method=st.sampled_from(METHODS))
-@settings(max_examples=100)
+@examples(100)
 def test_small_runs_have_proved_their_bound_wherever_they_stop(energy, data, method):
     partition = data.draw(partitions(energy, overlaps=False))
     rounds = data.draw(st.integers(1, 4))
@@ -117,7 +118,9 @@ def test_small_runs_have_proved_their_bound_wherever_they_stop(energy, data, met
     assert result.lower_bound <= best + 1e-9 * (1 + abs(best))
 
 
-@pytest.mark.parametrize("merge", [True, False], ids=["merge", "discharge"])
+@pytest.mark.parametrize(
+    "merge", [pytest.param(True, id="merge"), pytest.param(False, id="discharge", marks=pytest.mark.slow)]
+)
 def test_tolerance_is_kept_and_told(merge):
     energy = disputed(40)
     reasons = set()
@@ -153,7 +156,7 @@ def solved_block(unary, edges, weights):
 
 
 @given(energy=energies(most=12, integers=True), data=st.data(), merge=st.booleans())
-@settings(max_examples=60)
+@examples(60)
 def test_bracketed_sites_are_those_of_every_minimiser(energy, data, merge):
     partition = data.draw(partitions(energy, overlaps=False))
     _, smallest, largest = brute_force(energy.unary, edge_weight_matrix(energy))

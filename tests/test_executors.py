@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
@@ -26,6 +26,7 @@ from dope.executors.serial import SerialCrew
 from dope.methods.admm_block import BlockRecipe
 from dope.protocols import Problem
 from problems import energies, partitions
+from profiles import slow_but
 
 # A round is stopped within some 0.1 s; that the machine may be busy with other things is allowed for.
 AT_ONCE = 1.0
@@ -96,7 +97,8 @@ def test_steps_that_nobody_reads_on_leave_no_thread(method):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals to other processes differ on Windows")
 @pytest.mark.parametrize("method", [Admm(), Exact()], ids=str)
-def test_an_interrupt_stops_blocks_in_threads_at_once(method):
+@pytest.mark.parametrize("waits", slow_but([(0.3,), (0.9, 0.5, 1.4)], quick=[(0.3,)]))
+def test_an_interrupt_stops_blocks_in_threads_at_once(method, waits):
     program = textwrap.dedent(
         f"""
         import threading, time
@@ -119,7 +121,7 @@ def test_an_interrupt_stops_blocks_in_threads_at_once(method):
     command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
-            for seconds in (0.3, 0.9, 0.5, 1.4):
+            for seconds in waits:
                 assert running.stdout.readline() == "ready\n"
                 with pytest.raises(subprocess.TimeoutExpired):
                     running.wait(seconds)
@@ -147,7 +149,6 @@ class ElsewhereCrew(SerialCrew):
         return pickle.loads(pickle.dumps(super().ask_one(k, pickle.loads(pickle.dumps(message)))))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_blocks_that_are_sent_elsewhere_answer_the_same(data):
     energy = data.draw(energies(most=40))

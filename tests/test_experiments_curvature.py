@@ -33,6 +33,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_drawing_is_denoised_whole_and_over_blocks(run, tmp_path):
     settings = ["--instances", "ring", "--modes", "all", "--solver", "Icm", "--blocks", "4", "--room", "36", "48"]
     done = run(*settings, "--overlaps", "0", "4", "-o", str(tmp_path / "pictures"))

@@ -43,6 +43,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_halves_go_by_names_and_the_table_shows_their_means(run, tmp_path):
     done = run("--images", tmp_path, "--half", "odd", "--kernel", "3")
     assert done.returncode == 0, done.stderr

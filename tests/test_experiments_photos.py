@@ -40,6 +40,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_cases_are_run_once_and_tabled(run, tmp_path):
     arguments = ["--kernels", "3", "--overlaps", "0.25", "--blocks", "4", "--workers", "1"]
     first = run(*arguments)

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
 from dope import Energy, FlowMinimizer, Icm, InputError, MaxFlow, _core
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, rng_of
+from profiles import examples
 
 GRID = np.array([[-3.0, 1.0, 2.0], [-2.0, -1.0, 2.0]])
 widths = st.sampled_from([None, 16, 32, 64])
@@ -95,7 +96,7 @@ def test_bytes_are_known_before_anything_is_opened(energy, bits):
 
 
 @given(st.lists(energies(most=24), min_size=2, max_size=4), widths)
-@settings(max_examples=50)
+@examples(50)
 def test_a_reopened_minimizer_is_as_good_as_new(several, bits):
     solver = MaxFlow(bits, check=True)
     reused = solver.prepare(several[0])

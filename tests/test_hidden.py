@@ -16,6 +16,7 @@ from dope import hidden
 from dope.durable import check_folder, hidden_file, hidden_folder, replacing_folder, scratch_folder, write_text
 from dope.hidden import hidden_name, remove_abandoned
 from dope.io import load, open_labels, write_image
+from profiles import slow_but
 
 ON_POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and links of POSIX")
 WRITES = """
@@ -212,8 +213,8 @@ SEGMENT = ["--probability", "p.npy", "--checkpoint", "c", "--blocks", "8", "-o",
 @ON_POSIX
 def test_a_run_that_is_killed_and_run_again(tmp_path):
     rng = np.random.default_rng(0)
-    write_image(tmp_path / "p.png", rng.integers(0, 255, (600, 800), dtype=np.uint8))
-    np.save(tmp_path / "p.npy", rng.random((600, 800), dtype=np.float32))
+    write_image(tmp_path / "p.png", rng.integers(0, 255, (120, 160), dtype=np.uint8))
+    np.save(tmp_path / "p.npy", rng.random((120, 160), dtype=np.float32))
     command = [sys.executable, "-m", "dope.cli", "segment", "p.png", *SEGMENT]
     for _ in range(2):
         with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
@@ -224,7 +225,7 @@ def test_a_run_that_is_killed_and_run_again(tmp_path):
         shutil.rmtree(tmp_path / "c", ignore_errors=True)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert not list(tmp_path.glob(".*")) and load(tmp_path / "mask.npy").pixels.shape == (600, 800)
+    assert not list(tmp_path.glob(".*")) and load(tmp_path / "mask.npy").pixels.shape == (120, 160)
 
 
 OPENS = """
@@ -237,8 +238,11 @@ sys.stdin.read()
 """
 
 
+NAMES = ["out.npy", "out.nii.gz", "out.tif", "out.zarr"]
+
+
 @ON_POSIX
-@pytest.mark.parametrize("name", ["out.npy", "out.nii.gz", "out.tif", "out.zarr"])
+@pytest.mark.parametrize("name", slow_but(NAMES, quick=["out.npy", "out.zarr"]))
 def test_labels_that_were_never_committed(tmp_path, name):
     command = [sys.executable, "-c", OPENS, str(tmp_path / name)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -28,6 +28,7 @@ from dope import Energy, InputError, cli, segment
 from dope.cli.screen import LONGEST_LINE, printable, shortened
 from dope.io import write_image, write_text
 from dope.segmentation.document import KINDS, PLUG_INS
+from profiles import slow_but
 
 ESCAPES = "\x1b[31m\x1b]0;owned\x07\x9b2J\x7f\u202e\u2028\r\n[/x]:smile:"
 SHAPE = (24, 20)
@@ -120,10 +121,14 @@ READ = {
     "solver": ["minimize", "p.png", "--solver", "NAME"],
     "command": ["NAME", "p.png"],
 }
+QUICK = ("info", "image", "energy", "report", "output")
 
 
 @ON_POSIX
-@pytest.mark.parametrize("arguments", READ.values(), ids=READ.keys())
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param(one, id=name, marks=[] if name in QUICK else pytest.mark.slow) for name, one in READ.items()],
+)
 def test_hostile_names_end_in_one_line(folder, arguments):
     (folder / "folder.png").mkdir()
     (folder / "deep.json").write_text('{"job":' + 100_000 * "[")
@@ -145,20 +150,24 @@ def test_a_device_or_pipe_is_never_replaced(folder, option):
     assert (folder / "pipe.png").is_fifo()
 
 
-VALUES = ["nan", "inf", "-inf", "-1", "1e400", "9" * 400, "9" * 5000, "", " ", "x", ESCAPES]
+VALUES = {
+    "quick": ["nan", "-1", "9" * 5000, "", ESCAPES],
+    "slow": ["inf", "-inf", "1e400", "9" * 400, " ", "x"],
+}
 OPTIONS = {
     "segment": ("margin", "lam", "kernel", "beta", "spacing", "rectangle", "rounds", "overlap", "tolerance", "memory"),
     "plan": ("kernel", "workers", "memory", "blocks", "pixel-bytes", "unary-bytes", "storage"),
 }
-HARMLESS = {("rounds", VALUES[5])}  # labels stop changing long before
+HARMLESS = {("rounds", "9" * 400)}  # labels stop changing long before
 
 
 @IN_FOLDER
 @pytest.mark.parametrize(("command", "option"), [(name, one) for name, some in OPTIONS.items() for one in some])
-def test_hostile_values_end_in_one_line(command, option):
+@pytest.mark.parametrize("values", slow_but(VALUES, quick=["quick"]))
+def test_hostile_values_end_in_one_line(command, option, values):
     rest = ["p.png", "--scribbles", "s.png", "-o", "out.png"] if command == "segment" else ["--shape", "50x50"]
     rest += ["--memory", "1GB"] if option == "unary-bytes" else []  # which is of files, read box by box
-    for value in VALUES:
+    for value in VALUES[values]:
         if (option, value) not in HARMLESS:
             assert_one_line(run(command, *rest, f"--{option}={value}"))
 
@@ -175,13 +184,17 @@ def test_kernels_and_margins_beyond_all_bounds():
     assert_one_line(run(*strokes, "--overwrite", "--spacing", "1e-320,1e-320"))
 
 
-WRONG = [None, True, -1, 1e400, 10**400, "", "a\0b", ESCAPES, [], [[1]], [ESCAPES]]
+WRONG = {
+    "quick": [None, -1, 10**400, ESCAPES, [[1]]],
+    "slow": [True, 1e400, "", "a\0b", [], [ESCAPES]],
+}
 
 
 @pytest.mark.parametrize("name", [*KINDS, *PLUG_INS])
-def test_a_report_with_settings_of_wrong_types(folder, name):
+@pytest.mark.parametrize("values", slow_but(WRONG, quick=["quick"]))
+def test_a_report_with_settings_of_wrong_types(folder, name, values):
     job = {"image": "p.png", "scribbles": "s.png"}
-    for value in WRONG:
+    for value in WRONG[values]:
         (folder / "r.json").write_text(json.dumps({"job": {**job, name: value}}))
         result = run("compare", "s.png", "s.png", "--run", "r.json")
         if result.exit_code:
@@ -282,7 +295,7 @@ dope.cli.main()
 """
 
 
-@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("debug", slow_but([False, True], quick=[False]))
 def test_libraries_are_silent_unless_asked(debug):
     arguments = ["--debug"] * debug + ["info", "x.png"]
     done = subprocess.run([sys.executable, "-c", LOUD, *arguments], capture_output=True, text=True, check=False)
@@ -358,7 +371,7 @@ SCRIPT = "import sys\nfrom dope.cli import main\nsys.exit(main())\n"
 
 @ON_POSIX
 @pytest.mark.parametrize("started_as", ["module", "script"])
-@pytest.mark.parametrize("module", [b"typer", b"numpy.", b"dope.io"])
+@pytest.mark.parametrize("module", slow_but([b"typer", b"numpy.", b"dope.io"], quick=[b"numpy."]))
 def test_ctrl_c_while_modules_load(folder, started_as, module):
     (folder / "dope").write_text(SCRIPT)
     name = ["-m", "dope.cli"] if started_as == "module" else [str(folder / "dope")]

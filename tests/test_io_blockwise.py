@@ -20,6 +20,7 @@ from dope.errors import InputError
 from dope.io import FORMATS, Image, LabelTarget, load, open_labels, save_labels, stored
 from dope.io.lazy import Lazy
 from label_files import holds_volumes
+from profiles import slow_but
 
 RANDOM = np.random.default_rng(0)
 CUBE = RANDOM.integers(0, 200, (12, 14, 16)).astype(np.int16)
@@ -162,7 +163,7 @@ def test_pixels_stay_in_their_file_and_travel_as_few_bytes(tmp_path, name):
         assert np.array_equal(one[BOX], CUBE[BOX]) and one[BOX].flags.writeable
 
 
-@pytest.mark.parametrize("name", LAZY)
+@pytest.mark.parametrize("name", slow_but(LAZY, quick=LAZY[:2]))
 def test_another_process_reads_the_same_file_from_another_folder(tmp_path, name, monkeypatch):
     write(tmp_path / name, CUBE)
     monkeypatch.chdir(tmp_path)
@@ -282,11 +283,12 @@ def growth(*args):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_reading_box_by_box_takes_the_memory_of_a_box(tmp_path, order):
     path = tmp_path / "a.npy"
-    np.lib.format.open_memmap(path, "w+", np.uint8, (400, 1000, 1000), fortran_order=order == "F").flush()
-    assert path.stat().st_size > 400e6
+    np.lib.format.open_memmap(path, "w+", np.uint8, (100, 1000, 1000), fortran_order=order == "F").flush()
+    assert path.stat().st_size > 100e6
     assert growth(path) < 30e6
 
 
+@pytest.mark.slow
 def test_unpacking_takes_the_memory_of_a_piece(tmp_path):
     path = write(tmp_path / "a.nii", np.zeros((200, 500, 1000), np.uint8))
     packed = tmp_path / "a.nii.gz"
@@ -417,7 +419,10 @@ def the_same_labels(tmp_path, suffix, labels, like=None):
 
 
 @pytest.mark.parametrize("suffix", [suffix for suffix in FOR_LABELS if holds_volumes(suffix)])
-@pytest.mark.parametrize("source", [None, "a.npy", "a.nii", "a.nii.gz", "a.tif", "a.ome.zarr"])
+@pytest.mark.parametrize(
+    "source",
+    slow_but([None, "a.npy", "a.nii", "a.nii.gz", "a.tif", "a.ome.zarr"], quick=[None, "a.nii.gz", "a.ome.zarr"]),
+)
 def test_what_is_committed_is_what_is_saved(tmp_path, suffix, source):
     like = None if source is None else load(write(tmp_path / source, CUBE))
     the_same_labels(tmp_path, suffix, LABELS, like)
@@ -430,7 +435,7 @@ def test_pictures_are_committed_too(tmp_path):
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-@pytest.mark.parametrize("axes", ["zyx", "czyx", "tczyx"])
+@pytest.mark.parametrize("axes", slow_but(["zyx", "czyx", "tczyx"], quick=["czyx"]))
 @pytest.mark.parametrize("chunks", [None, (5, 6, 4)])
 def test_labels_are_added_to_an_image_box_by_box(tmp_path, zarr_format, axes, chunks):
     for name in ("a.ome.zarr", "b.ome.zarr"):
@@ -470,7 +475,7 @@ def test_two_labels_of_a_new_image_at_the_same_time(tmp_path):
     "name",
     [
         "out.npy",
-        "out.zarr",
+        pytest.param("out.zarr", marks=pytest.mark.slow),
         pytest.param("out.nii", marks=pytest.mark.slow),
         pytest.param("out.nii.gz", marks=pytest.mark.slow),
         pytest.param("out.tif", marks=pytest.mark.slow),
@@ -542,7 +547,7 @@ def test_an_exception_leaves_nothing_new(tmp_path, suffix):
     assert np.array_equal(np.asarray(load(path).pixels) > 0, SQUARE)
 
 
-@pytest.mark.parametrize("suffix", FOR_LABELS)
+@pytest.mark.parametrize("suffix", slow_but(FOR_LABELS, quick=[".npy", ".nii.gz", ".zarr"]))
 def test_one_that_is_forgotten_leaves_nothing(tmp_path, suffix):
     open_labels(tmp_path / f"a{suffix}", SQUARE.shape)[...] = SQUARE
     gc.collect()
@@ -585,7 +590,7 @@ def test_nothing_is_replaced_unasked(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("name", ["out.npy", "out.nii.gz", "out.zarr"])
-@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("old", slow_but([False, True], quick=[True]))
 def test_a_process_that_is_killed_leaves_what_was_there(tmp_path, name, old):
     if old:
         save_labels(tmp_path / name, LABELS)

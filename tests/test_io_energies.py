@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import maximum_flow
 
@@ -15,9 +15,10 @@ import dope
 from dope import Energy, InputError
 from dope.io import ENERGY_FORMATS, read_energy, read_instance
 from problems import rng_of
+from profiles import examples
 from test_energies import agrees, labellings
 
-SOME = settings(max_examples=40)
+SOME = examples(40)
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,14 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from PIL import Image
 
 from dope.durable import replacing
 from dope.errors import InputError
 from dope.io import read_image, write_image
+from profiles import examples
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (12, 17, 3), dtype=np.uint8)
 
@@ -123,7 +124,7 @@ def test_decompression_bombs_are_not_unpacked(tmp_path, side):
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6))
 def test_altered_files_are_read_or_refused(tmp_path, suffix, edits):
     path = tmp_path / f"a.{suffix}"

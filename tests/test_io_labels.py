@@ -12,6 +12,7 @@ from PIL import Image as Pillow
 from dope.errors import InputError
 from dope.io import FORMATS, describe, load, load_labels, open_labels, save_labels, write_image
 from label_files import holds_volumes
+from profiles import slow_but
 
 nibabel = pytest.importorskip("nibabel")
 pytest.importorskip("tifffile")
@@ -62,7 +63,7 @@ def drafted(path, labels, number, **settings):
 
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("suffix", FOR_LABELS)
-@pytest.mark.parametrize("shape", [(11, 17), (5, 6, 7), (5, 6, 3)])
+@pytest.mark.parametrize("shape", slow_but([(11, 17), (5, 6, 7), (5, 6, 3)], quick=[(11, 17), (5, 6, 3)]))
 def test_labels_come_back_as_they_were(tmp_path, suffix, shape, number):
     if not holds_volumes(suffix) and len(shape) == 3:
         return

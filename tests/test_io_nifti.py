@@ -11,6 +11,7 @@ from dope.errors import InputError
 from dope.io import Image, describe, load, same_space, save_labels
 from dope.io.images.nifti import NiftiHeader
 from dope.io.lazy import Lazy
+from profiles import slow_but
 
 nibabel = pytest.importorskip("nibabel")
 
@@ -291,7 +292,7 @@ def test_gzip_streams_that_are_damaged(tmp_path):
     refused("damaged|goes on", load, path)
 
 
-@pytest.mark.parametrize("name", ["t1", "prob_wm_u8", "prob_putamen_u8"])
+@pytest.mark.parametrize("name", slow_but(["t1", "prob_wm_u8", "prob_putamen_u8"], quick=["t1"]))
 def test_labels_on_real_volumes(tmp_path, data_folder, name):
     source = data_folder / "mri" / f"brainchop_t1_{name}.nii.gz"
     image = load(source)

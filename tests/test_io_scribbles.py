@@ -149,6 +149,7 @@ def test_a_line_has_no_strokes(tmp_path):
         read_scribbles(written(tmp_path, ENTRY), (40,))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("DOPE_DATA" not in os.environ, reason="DOPE_DATA names no folder of test images")
 def test_strokes_of_all_photos():
     path = Path(os.environ["DOPE_DATA"]) / "photos" / "scribbles.json"

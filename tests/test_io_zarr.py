@@ -11,6 +11,7 @@ import pytest
 from dope.errors import InputError
 from dope.io import Image, check_writable, describe, load, same_space, save_labels
 from dope.io.images.ome_zarr import OmeHeader
+from profiles import slow_but
 
 zarr = pytest.importorskip("zarr")
 
@@ -186,7 +187,7 @@ def test_same_space_compares_transforms(tmp_path):
 
 
 @FORMATS
-@pytest.mark.parametrize("axes", ["yx", "zyx", "czyx", "tczyx"])
+@pytest.mark.parametrize("axes", slow_but(["yx", "zyx", "czyx", "tczyx"], quick=["zyx", "czyx"]))
 @pytest.mark.parametrize("consolidated", [False, True])
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
 def test_labels_are_added_to_an_image(tmp_path, zarr_format, axes, consolidated):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
@@ -117,7 +117,6 @@ def test_bad_masks_are_refused(mask, words):
         Energy.grid(np.zeros((3, 4)), mask=mask)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_sites_outside_have_no_pairs_whatever_they_cost(seed):
     rng = np.random.default_rng(seed)

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dope.errors import InputError
 from dope.models import channels, color, color_unary, seed_unary
 from dope.models.clusters import k_means
+from profiles import examples
 
-SETTINGS = settings(max_examples=30, deadline=None)
+SETTINGS = examples(30)
 
 
 def two_sided(shape=(40, 60), channels=3, noise=8.0, seed=0):
@@ -179,6 +180,7 @@ def test_seeds_and_unary_share_a_shape():
         seed_unary(IMAGE, SEEDS[:2], 10)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("DOPE_DATA" not in os.environ, reason="DOPE_DATA names no folder of test images")
 def test_real_strokes_lie_on_their_side_of_the_model():
     from dope.io import read_image, read_scribbles

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import ndimage
 
 from dope.errors import InputError
 from dope.models import connected_to_seeds, seeds_from_labels, seeds_from_lasso, seeds_from_rectangle
+from profiles import examples
 
-SETTINGS = settings(max_examples=150, deadline=None)
+SETTINGS = examples(150)
 SHAPES = array_shapes(min_dims=1, max_dims=3, max_side=9)
 
 

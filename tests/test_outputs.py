@@ -25,6 +25,7 @@ from dope.cli.pictures import Seen
 from dope.durable import replacing, replacing_folder, write_durably
 from dope.errors import DopeError, InputError
 from dope.io import FORMATS, load, open_labels, read_image, save_labels, write_image
+from profiles import slow_but
 from test_io_zarr import ome
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need rights here")
@@ -117,7 +118,11 @@ SPELLINGS = {
     "link": soft_link,
     "hard link": hard_link,
 }
-spelled = pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS.keys())
+QUICK = ("plain", "absolute", "link", "hard link")
+spelled = pytest.mark.parametrize(
+    "spelling",
+    [pytest.param(one, id=name, marks=[] if name in QUICK else pytest.mark.slow) for name, one in SPELLINGS.items()],
+)
 
 
 # Places
@@ -176,7 +181,7 @@ IN_A_STORE = [
 
 
 @pytest.mark.usefixtures("containers")
-@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("written", slow_but(WRITTEN, quick=["--output", "--report", "--checkpoint"]))
 def test_no_output_holds_an_input_or_lies_in_its_store(written):
     mask = [] if written == "--output" else ["-o", "mask.png"]
     for place in IN_A_STORE:

@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
 from dope import _core
 from dope.pairs import GridPairs, half_offsets, mean_contrast_beta
 from oracles import site_pairs
+from profiles import examples
 
 PIXELS = [np.uint8, np.uint16, np.int16, np.float32, np.float64, np.bool_, np.int8, np.int32, np.float16]
 
@@ -60,7 +61,7 @@ def random_labels(rng, shape):
     return rng.random(shape) < rng.choice([0.0, 0.05, 0.5])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seeds)
 def test_beta_is_its_definition_in_whole_units(seed):
     rng = np.random.default_rng(seed)
@@ -87,7 +88,7 @@ def test_beta_of_a_large_image_does_not_see_how_it_lies_in_memory():
     assert whole == mean_contrast_beta(image[..., ::-1], offsets)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seeds)
 def test_labels_pay_the_weights_of_the_pairs_they_part(seed):
     rng = np.random.default_rng(seed)
@@ -101,7 +102,7 @@ def test_labels_pay_the_weights_of_the_pairs_they_part(seed):
     assert pairs.roughness(labels.astype(float)) == pytest.approx(expected, rel=1e-13, abs=1e-13 * scale)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seeds)
 def test_numbers_pay_the_weight_times_the_square_of_their_difference(seed):
     rng = np.random.default_rng(seed)
@@ -115,7 +116,7 @@ def test_numbers_pay_the_weight_times_the_square_of_their_difference(seed):
     assert pairs.roughness(y.astype(np.longdouble)) == close  # what the core does not take
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seeds)
 def test_the_core_adds_up_its_own_weights_and_rounds_once(seed):
     rng = np.random.default_rng(seed)
@@ -147,7 +148,7 @@ def test_roughness_adds_up_over_boxes():
     assert math.fsum(parts) == pytest.approx(pairs.roughness(labels), rel=1e-15)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seeds)
 def test_labels_may_lie_anywhere_and_be_any_byte(seed):
     rng = np.random.default_rng(seed)

@@ -79,6 +79,7 @@ def test_every_cell_is_run_once_and_its_line_tells_what_its_labels_say(tmp_path)
             assert best["energy"] == pytest.approx(record["energy"], rel=1e-9)  # of rounds, too, strokes left out
 
 
+@pytest.mark.slow
 def test_a_run_that_was_broken_off_goes_on(tmp_path):
     bench = bench_in(tmp_path)
     cells = list(bench.study.cells())
@@ -116,6 +117,7 @@ def test_labels_come_back_and_damaged_ones_are_refused(tmp_path):
         kept_labels(file)
 
 
+@pytest.mark.slow
 def test_labels_that_were_not_kept_are_found_once_more_and_must_be_those_of_the_line(tmp_path):
     bench = bench_in(tmp_path)
     run_all(bench)
@@ -504,6 +506,7 @@ def test_the_second_way_to_the_numbers_goes_through_the_same_labels(monkeypatch,
     assert len(seen) == len(again) and all(np.array_equal(a, b) for a, b in zip(seen, again, strict=True))
 
 
+@pytest.mark.slow
 def test_other_penalties_are_run_once_and_tabled(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     penalty = import_module("penalty")

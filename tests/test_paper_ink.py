@@ -63,6 +63,7 @@ def test_lines_labels_and_a_page_are_there(tmp_path):
     assert len(table) == 4 and "Picasso" in table[1] and f"{found[0]['energy']:.2f}" in table[2]
 
 
+@pytest.mark.slow
 def test_labels_that_were_not_kept_are_found_once_more(tmp_path):
     run_what_is_left(tmp_path)
     before = lines(tmp_path)

@@ -39,7 +39,7 @@ def test_a_plan_counts_what_there_is(shape, kernel, blocks):
 
 
 def test_what_a_plan_shows_is_what_runs():
-    energy = grid(900, 1000, lam=0.4)
+    energy = grid(500, 600, lam=0.4)
     plan = dope.plan(energy)
     result = dope.minimize(energy)
     assert (plan.blocks, plan.method, plan.solver) == (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -20,6 +20,7 @@ import dope
 from dope.errors import InputError
 from dope.report import PageContent, page
 from dope.report.words import number, percent, verdict
+from profiles import examples
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"'&<!--"
 RNG = np.random.default_rng(5)
@@ -194,7 +195,7 @@ def test_no_name_breaks_out(text):
         assert Document(hostile).text().count(text) >= 8
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.text(max_size=30))
 def test_any_title_is_the_title(title):
     labels = np.zeros(3, dtype=bool)
@@ -249,6 +250,7 @@ def test_spacing_is_respected(runs, pages):
         assert first.shape[1] / first.shape[0] == pytest.approx(width / 16, rel=0.1)
 
 
+@pytest.mark.slow
 def test_noise_is_shrunk_until_the_page_is_small():
     labels = np.zeros((900, 900), dtype=bool)
     labels[300:600, 200:800] = True

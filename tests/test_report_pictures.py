@@ -8,6 +8,7 @@ import pytest
 from dope.errors import InputError, MissingExtraError
 from dope.report import block_map, convergence, overlay
 from dope.steps import AdmmStep, Step
+from profiles import slow_but
 
 IMAGE = np.random.default_rng(0).integers(90, 160, (40, 60, 3), dtype=np.uint8)
 LABELS = np.zeros((40, 60), dtype=bool)
@@ -184,7 +185,7 @@ def steps(number, kind=Step, **fields):
     ]
 
 
-@pytest.mark.parametrize("number", [1, 2, 12])
+@pytest.mark.parametrize("number", slow_but([1, 2, 12], quick=[1, 12]))
 @pytest.mark.parametrize("fields", [{}, {"kind": AdmmStep, "lower_bound": -1e6 - 7, **OF_ADMM}])
 def test_convergence_is_drawn_with_what_is_known(number, fields):
     picture = convergence(steps(number, **fields))

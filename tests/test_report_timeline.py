@@ -221,7 +221,16 @@ def test_a_summary_without_numbers(value):
 
 
 @pytest.mark.parametrize(
-    ("workers", "tasks"), [(1, 100), (1, 5000), (2, 100), (7, 100), (25, 100), (26, 100), (60, 100), (100, 5000)]
+    ("workers", "tasks"),
+    [
+        (1, 5000),
+        (7, 100),
+        (26, 100),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((1, 100), (2, 100), (25, 100), (60, 100), (100, 5000))
+        ),
+    ],
 )
 def test_the_picture_stays_small_and_every_name_is_there(workers, tasks):
     sheet = Timesheet.of(trace_of(workers, tasks, 4))
@@ -236,6 +245,7 @@ def test_the_picture_stays_small_and_every_name_is_there(workers, tasks):
     assert "> finish<" in text and "since the first block began" in text
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_tasks_of_a_hundred_workers():
     trace = trace_of(100, 100_000, 5)
     begun = time.perf_counter()
@@ -258,8 +268,8 @@ def test_without_tasks_there_is_no_such_section():
         ),
     ):
         assert Timesheet.of(steps) is None
-        assert "Who worked when" not in page(run_of(steps))
     assert Timesheet.of([]) is None
+    assert "Who worked when" not in page(run_of(steps))
 
 
 def test_without_matplotlib_the_shares_are_still_told(monkeypatch):
@@ -368,7 +378,7 @@ def test_bars_are_where_the_tasks_were():
     assert spans == [[(0, 1, 0)], [(1, 3, 0), (5, 10, 1)], [(3, 4, 0)]]
 
 
-@pytest.mark.parametrize("passes", [1, 2, 9, 30, 1000])
+@pytest.mark.parametrize("passes", [1, 2, 9, 30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_names_of_passes_do_not_run_into_each_other(passes):
     sheet = Timesheet.of(trace_of(2, 4 * passes, passes))
     marks = drawing._marks(sheet)
@@ -405,7 +415,7 @@ def test_the_same_run_gives_the_same_picture():
     assert timeline_image(sheets[0]) == timeline_image(sheets[1])
 
 
-@pytest.mark.parametrize("name", ["exact", "undecided"])
+@pytest.mark.parametrize("name", ["exact", pytest.param("undecided", marks=pytest.mark.slow)])
 def test_plots_of_runs_in_passes(results, name):
     result = results[name]
     picture = convergence(result.trace)
@@ -423,14 +433,21 @@ def test_plots_of_runs_in_passes(results, name):
 @pytest.mark.parametrize(
     "steps",
     [
-        [Step(1, None)],
-        [pass_of(1)],
-        [pass_of(1), pass_of(2, proved=math.nan, lower_bound=math.nan)],
+        pytest.param([Step(1, None)], marks=pytest.mark.slow),
+        pytest.param([pass_of(1)], marks=pytest.mark.slow),
+        pytest.param([pass_of(1), pass_of(2, proved=math.nan, lower_bound=math.nan)], marks=pytest.mark.slow),
         [Step(1, None), replace(round_of(2, math.nan, math.inf), proved=math.nan, lower_bound=math.nan)],
-        [Step(1, None, lower_bound=-5.0), Step(2, None, lower_bound=-4.0), Step(3, None)],
+        pytest.param(
+            [Step(1, None, lower_bound=-5.0), Step(2, None, lower_bound=-4.0), Step(3, None)], marks=pytest.mark.slow
+        ),
         [Step(1, 5.0), Step(2, None), Step(3, 4.0, lower_bound=1.0), Step(4, None, lower_bound=2.0)],
-        [Step(1, 5.0, lower_bound=-math.inf), Step(2, 4.0, lower_bound=-math.inf)],
-        [Step(k, 1.0 if k in (1, 99) else None) if k != 5 else round_of(k, 2.0, 1.0) for k in range(1, 100)],
+        pytest.param(
+            [Step(1, 5.0, lower_bound=-math.inf), Step(2, 4.0, lower_bound=-math.inf)], marks=pytest.mark.slow
+        ),
+        pytest.param(
+            [Step(k, 1.0 if k in (1, 99) else None) if k != 5 else round_of(k, 2.0, 1.0) for k in range(1, 100)],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_whatever_is_unknown_is_left_out(steps):

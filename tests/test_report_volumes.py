@@ -176,6 +176,7 @@ def test_a_surface_does_not_take_long():
     assert time.process_time() - begun < 6  # a tenth of that on an idle core; a hang is what this finds
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("DOPE_DATA" not in os.environ, reason="DOPE_DATA is not set: no further test images")
 def test_white_matter(data_folder):
     file = data_folder / "mri" / "brain_200x200x100.npz"

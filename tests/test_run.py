@@ -71,7 +71,7 @@ def test_where_a_block_lies_is_told():
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_labels_can_be_seen_at_any_time(method):
-    energy = Energy.grid(RNG.normal(size=(300, 300)), lam=1.0)
+    energy = Energy.grid(RNG.normal(size=(150, 200)), lam=1.0)
     run = begun(dope.start(energy, method=method, blocks=9, executor=Threads(2)))
     box = (slice(10, 40), slice(0, 200))
     seen = 0

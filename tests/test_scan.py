@@ -4,12 +4,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dope import Energy, InputError, _core
 from dope.arrays import binary_places, check_finite, measure_span
 from dope.sums import exact_sum
+from profiles import examples
 
 TYPES = (np.uint8, np.uint16, np.int16, np.float32, np.float64)
 
@@ -54,7 +55,7 @@ def plain_places(values, most):
 
 
 @given(arrays(), st.sampled_from([1.0, 0.25, 3.0, -2.0, 0.1]), st.sampled_from([0, 3, 20]))
-@settings(max_examples=200)
+@examples(200)
 def test_one_pass_says_what_several_do(array, factor, most):
     before = array.copy()
     span = measure_span(array, factor=factor, most=most)
@@ -119,7 +120,7 @@ def test_an_array_is_looked_through_until_it_is_cancelled():
 
 
 @given(arrays(types=(np.float32, np.float64)), st.booleans(), st.integers(0, 2**32 - 1))
-@settings(max_examples=200)
+@examples(200)
 def test_sums_lose_nothing(array, masked, seed):
     where = None
     if masked:

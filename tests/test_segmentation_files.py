@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -19,6 +19,7 @@ from dope.cli.flags import in_flags
 from dope.io import load, read_image, write_image
 from dope.models import ColorClusters, ColorMixture, GreyHistogram
 from dope.segmentation.files import Files
+from profiles import examples
 from test_segmentation import IMAGE, STROKES, TRUTH
 
 JSON_STROKES = {"fg": [[[32, 24], [33, 24]]], "bg": [[[1, 1], [62, 1]]], "brush_radius": 1, "width": 64, "height": 48}
@@ -204,7 +205,7 @@ def as_tuples(value):
     return tuple(map(as_tuples, value)) if isinstance(value, list | tuple) else value
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text(), KNOWN, st.fixed_dictionaries({}, optional=OPEN))
 def test_what_is_written_is_read_again(image, known, more):
     said = Segmentation(image=image, **known, **more)

@@ -4,11 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from dope import Brute, Energy, InputError
 from dope.solvers.brute import MOST_SITES
 from problems import energies
+from profiles import examples
 
 
 def by_loop(energy):
@@ -19,7 +20,7 @@ def by_loop(energy):
 
 
 @given(energies(most=8, signed=True))
-@settings(max_examples=60)
+@examples(60)
 def test_it_finds_what_a_loop_finds(energy):
     answer = Brute().prepare(energy).minimize(energy.unary)
     best, _ = by_loop(energy)
@@ -31,7 +32,7 @@ def test_it_finds_what_a_loop_finds(energy):
 
 
 @given(energies(most=8, signed=True, integers=True))
-@settings(max_examples=60)
+@examples(60)
 def test_of_equals_it_takes_the_smallest_binary_number(energy):
     answer = Brute().prepare(energy).minimize(energy.unary)
     best, minimizers = by_loop(energy)
@@ -40,6 +41,7 @@ def test_of_equals_it_takes_the_smallest_binary_number(energy):
     np.testing.assert_array_equal(answer.labels, minimizers[0])
 
 
+@pytest.mark.slow
 def test_the_most_sites_it_takes_are_soon_done():
     rng = np.random.default_rng(0)
     energy = Energy.grid(rng.normal(size=(4, 6)), kernel=5, weights=rng.normal(size=12))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
@@ -14,11 +14,12 @@ from dope import Energy, Icm, InputError, LsaAux, LsaTr
 from dope.models import curvature, deconvolution
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, grids, rng_of
+from profiles import examples
 
 NAMES = ("cooled", "smooth", "attracted", "threshold")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_labels_are_no_worse_than_any_start_and_never_below_the_minimum(data):
     energy = data.draw(energies(most=12, signed=True))
@@ -30,7 +31,7 @@ def test_labels_are_no_worse_than_any_start_and_never_below_the_minimum(data):
         assert least - 1e-9 <= energy(labels) <= energy(start) + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(energies(most=12, signed=False))
 def test_without_repulsion_one_cut_is_the_minimum(energy):
     least = brute_force(energy.unary.ravel(), edge_weight_matrix(energy))[0]
@@ -39,7 +40,7 @@ def test_without_repulsion_one_cut_is_the_minimum(energy):
         assert energy(labels) == pytest.approx(least, abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data())
 def test_an_answer_depends_on_unary_and_start_alone(data):
     energy = data.draw(energies(most=24, signed=True))
@@ -52,7 +53,7 @@ def test_an_answer_depends_on_unary_and_start_alone(data):
         np.testing.assert_array_equal(solver.prepare(energy).minimize(energy.unary).labels, first)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(grids(most=24, signed=True))
 def test_polished_labels_cannot_be_improved_by_one_flip(problem):
     energy = problem[0]
@@ -64,7 +65,7 @@ def test_polished_labels_cannot_be_improved_by_one_flip(problem):
         assert energy(flipped) >= best - 1e-8 * (1 + abs(best))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_attractive_and_repulsive_pairs_are_the_pairs(data):
     energy = data.draw(energies(most=24, signed=True))
@@ -77,7 +78,7 @@ def test_attractive_and_repulsive_pairs_are_the_pairs(data):
         assert pairs.total() == pytest.approx(matrix.sum() / 2)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_a_graph_on_a_grid_is_the_same_energy(data):
     energy = data.draw(grids(most=24, signed=True))[0]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
@@ -11,6 +11,7 @@ from dope.roof_dual import double_pairs
 from dope.solvers.parts.roof import Roof
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, grids, rng_of
+from profiles import examples
 
 KINDS = [Qpbo(), Qpbo(probe=True), Qpbo(improve=4), Qpbo(probe=True, rounds=1, improve=4, seed=3)]
 
@@ -45,7 +46,7 @@ def test_what_is_proved_is_true(solver, energy):
 
 @pytest.mark.parametrize("solver", KINDS, ids=str)
 @given(energy=energies(most=12))
-@settings(max_examples=30)
+@examples(30)
 def test_a_submodular_energy_is_solved(solver, energy):
     answer, by_flow = solved(solver, energy), solved(MaxFlow(), energy)
     assert answer.exact
@@ -80,7 +81,7 @@ def test_probing_and_improving_are_never_worse(energy):
 
 @pytest.mark.parametrize("solver", KINDS, ids=str)
 @given(energy=energies(most=12, signed=True), data=st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_labels_are_no_worse_than_the_start(solver, energy, data):
     start = rng_of(data.draw).random(energy.shape) < 0.5
     answer = solved(solver, energy, start)
@@ -89,7 +90,7 @@ def test_labels_are_no_worse_than_the_start(solver, energy, data):
 
 @pytest.mark.parametrize("solver", KINDS, ids=str)
 @given(energy=energies(most=12, signed=True), data=st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_answers_do_not_depend_on_earlier_calls(solver, energy, data):
     rng = rng_of(data.draw)
     minimizer = solver.prepare(energy)

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
@@ -13,6 +13,7 @@ from dope.models.curvature import curvature
 from dope.models.deconvolution import deconvolution
 from dope.solvers.parts.spins import Spins
 from problems import energies, rng_of
+from profiles import examples
 
 pytest.importorskip("dwave.samplers")
 
@@ -55,7 +56,7 @@ def instance(folder, name):
 
 @pytest.mark.parametrize("solver", SAMPLED, ids=str)
 @given(energy=energies(most=12, signed=True), data=st.data())
-@settings(max_examples=15)
+@examples(15)
 def test_answers_depend_on_the_input_alone_and_are_no_worse_than_the_start(solver, energy, data):
     start = rng_of(data.draw).random(energy.shape) < 0.5
     minimizer = solver.prepare(energy)
@@ -71,7 +72,7 @@ def test_answers_depend_on_the_input_alone_and_are_no_worse_than_the_start(solve
 
 
 @given(energies(most=12, signed=True))
-@settings(max_examples=15)
+@examples(15)
 def test_more_reads_are_never_worse(energy):
     found = [energy(Anneal(5, reads).prepare(energy).minimize(energy.unary).labels) for reads in (1, 2, 5)]
     assert found[2] <= found[1] + 1e-9 and found[1] <= found[0] + 1e-9

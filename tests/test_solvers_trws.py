@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -15,6 +15,7 @@ import dope
 from dope import Admm, Energy, Icm, InputError, MaxFlow, TrwS, _core
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, rng_of
+from profiles import examples
 
 close = pytest.approx
 PATIENT = TrwS(rounds=20_000, tolerance=1e-7)
@@ -118,7 +119,7 @@ def test_a_chain_takes_one_round(energy):
 
 
 @given(energies(most=24))
-@settings(max_examples=50)
+@examples(50)
 def test_without_repulsion_the_bound_reaches_the_minimum(energy):
     exact = MaxFlow(bits=64).prepare(energy).minimize(energy.unary)
     answer = answer_of(energy, PATIENT)
@@ -128,7 +129,7 @@ def test_without_repulsion_the_bound_reaches_the_minimum(energy):
 
 
 @given(energies(most=10, signed=True, integers=False))
-@settings(max_examples=50)
+@examples(50)
 def test_the_bound_rises_to_that_of_the_linear_program(energy):
     program, answer = linear_program(energy), answer_of(energy, PATIENT)
     assert answer.bound - answer.rounding_error <= program + 1e-7 * (1 + abs(program))
@@ -180,7 +181,7 @@ def test_a_grid_has_the_bound_of_its_edge_list(energy):
 
 
 @given(energies(most=10, signed=True))
-@settings(max_examples=20)
+@examples(20)
 def test_a_result_carries_the_bound(energy):
     result = dope.minimize(energy, blocks=1, method=Admm(), solver=TrwS())
     assert result.lower_bound <= optimum(energy) + slack(energy)

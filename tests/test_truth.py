@@ -16,8 +16,9 @@ from dope.rounding import nearest
 from dope.verify import NEGLIGIBLE
 from exact_oracle import Truth
 from mixed_problems import random_case
+from profiles import slow_but
 
-QUICK, ATTACK, SOAK, PARTS = 400, 20_000, 100_000, 10
+QUICK, SLOW, ATTACK, SOAK, PARTS = 80, 400, 20_000, 100_000, 10
 NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -117,10 +118,11 @@ def test_proved_speaks_of_the_labels_that_are_returned():
     assert truth.least <= Fraction(result.energy)
 
 
-def test_nothing_false_is_said_of_random_problems():
-    outcomes = Counter(examine(seed) for seed in range(QUICK))
+@pytest.mark.parametrize("number", slow_but([QUICK, SLOW], quick=[QUICK]))
+def test_nothing_false_is_said_of_random_problems(number):
+    outcomes = Counter(examine(seed) for seed in range(number))
     refused = sum(number for outcome, number in outcomes.items() if outcome.startswith("refused"))
-    assert outcomes["exact"] > QUICK // 5 and outcomes["bounded"] > QUICK // 20 and refused < QUICK // 2, outcomes
+    assert outcomes["exact"] > number // 5 and outcomes["bounded"] > number // 20 and refused < number // 2, outcomes
 
 
 def examine_part(first, number):

@@ -23,6 +23,7 @@ from dope.verify.minimum import block_minimum, proved_minimum
 from dope.verify.units import exact_sum
 from oracles import brute_force, dense_energy, edge_weight_matrix
 from problems import energies, members, rng_of
+from profiles import slow_but
 
 NONE = np.zeros(0, dtype=np.int64)
 
@@ -210,7 +211,13 @@ def large_energies():
     yield "long line", Energy.graph(ends, line, np.full(1999, 300)), 3
 
 
-@pytest.mark.parametrize(("energy", "layout"), [pytest.param(*case[1:], id=case[0]) for case in large_energies()])
+@pytest.mark.parametrize(
+    ("energy", "layout"),
+    [
+        pytest.param(*case, id=name, marks=[] if name in ("3D", "graph") else pytest.mark.slow)
+        for name, *case in large_energies()
+    ],
+)
 def test_larger_blocks_have_the_minimum_that_scipy_finds(energy, layout):
     rng = np.random.default_rng(6)
     graph = isinstance(energy.pairs, GraphPairs)
@@ -754,15 +761,17 @@ def test_a_file_of_another_kind_is_an_error(tmp_path, content):
         Certificate.load(tmp_path / "one.npz")
 
 
-def test_a_damaged_file_is_an_error_or_what_it_was(tmp_path):
+@pytest.mark.parametrize("every", slow_but([1, 8], quick=[8]))
+def test_a_damaged_file_is_an_error_or_what_it_was(tmp_path, every):
     """Bytes that are cut off or changed, one after the other: no other exception, and no other certificate."""
     file, certificate = tmp_path / "one.npz", good()
     certificate.save(file)
     content = file.read_bytes()
     rng = np.random.default_rng(1)
-    damaged = [content[:length] for length in range(0, len(content), 7)]
+    damaged = [content[:length] for length in range(0, len(content), 7 * every)]
     damaged += [
-        altered(np.frombuffer(content, np.uint8), place, rng.integers(256)).tobytes() for place in range(len(content))
+        altered(np.frombuffer(content, np.uint8), place, rng.integers(256)).tobytes()
+        for place in range(0, len(content), every)
     ]
     for bad in damaged:
         file.write_bytes(bad)

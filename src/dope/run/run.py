@@ -6,6 +6,7 @@ of several one after the other (colours that are estimated again): they have one
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -28,6 +29,8 @@ from dope.steps import Step, slim
 
 # Events that a reader who comes late, or is slow, still finds.
 MOST_EVENTS = 1 << 16
+# Energies that differ by less are those of sums that were rounded in another order.
+SAME_HEIGHT = 1e-12
 
 Watch = Callable[[Step], object]
 Listener = Callable[[Event], object]
@@ -349,10 +352,12 @@ def _checked_step(step: Step) -> Step:
 
 
 def _preferred(step: Step, best: Step) -> bool:
-    """Lower or, at the same height, with labels of which something is proved."""
+    """Lower or, at the same height but for the rounding of sums, with labels of which something is proved."""
     if step.energy is None or best.energy is None:
         return step.energy is not None or best.energy is None
-    return step.energy < best.energy or (step.energy == best.energy and step.proved is not None)
+    if math.isclose(step.energy, best.energy, rel_tol=SAME_HEIGHT):
+        return step.proved is not None or (best.proved is None and step.energy < best.energy)
+    return step.energy < best.energy
 
 
 def _bound(step: Step) -> float:
