@@ -2,6 +2,7 @@
 
 import hashlib
 import operator
+import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,28 @@ def known_shape(name: str, array: Any) -> tuple[int, ...]:
         raise InputError(
             f"{name} has the shape {shape}, as its chunks have unknown sizes; call compute_chunk_sizes() first."
         ) from None
+
+
+def checked_box(box: object, shape: tuple[int, ...]) -> Box:
+    """A box that lies inside a shape; a slice that leaves an end open goes as far as there are sites.
+
+    >>> checked_box((slice(1, 3), slice(None)), (4, 5))
+    (slice(1, 3, None), slice(0, 5, None))
+    """
+    if isinstance(box, tuple) and len(box) == len(shape) and all(map(_lies_within, box, shape)):
+        return tuple(slice(s.start or 0, n if s.stop is None else s.stop) for s, n in zip(box, shape, strict=True))
+    whole = tuple(slice(0, n) for n in shape)
+    raise InputError(
+        f"box is {reprlib.repr(box)}; expected a tuple with a slice of step 1 per axis, inside the shape {shape}: "
+        f"{whole} is all of it."
+    )
+
+
+def _lies_within(side: object, length: int) -> bool:
+    if not isinstance(side, slice) or side.step not in (None, 1):
+        return False
+    start, stop = side.start or 0, length if side.stop is None else side.stop
+    return all(isinstance(end, (int, np.integer)) for end in (start, stop)) and 0 <= start <= stop <= length
 
 
 def as_reals(name: str, values: npt.ArrayLike) -> Reals:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dope.arrays import Box, Labels
+from dope.arrays import Box, Labels, checked_box
 from dope.cancellation import Cancellation, Cancelled
 from dope.errors import DopeError
 from dope.live import LiveLabels
@@ -94,7 +94,8 @@ class Run:
         self._told = 0  # events ever
         self._board = _Board()
         self._live = LiveLabels()
-        self._place: tuple[tuple[int, ...], Box] | None = None
+        self._shape: tuple[int, ...] = ()
+        self._where: Box | None = None
         self._result: Result | None = None
         self._error: BaseException | None = None
         self._over = threading.Event()
@@ -147,20 +148,20 @@ class Run:
         return self._result
 
     def labels(self, box: Box | None = None) -> Labels:
-        """A copy of the labels as they are now, of everything or of a box.
+        """A copy of the labels as they are now, of everything or of a box: a tuple with a slice per axis.
 
         Before a block was solved for the first time, they are what its unaries alone would choose, or 0.
         """
         if self._result is not None:
             found = self._result.labels
-            return np.array(found if box is None else found[box])
-        live, place = self._live, self._place
+            return np.array(found if box is None else found[checked_box(box, found.shape)])
+        live, where = self._live, self._where
         if not live.shown:
             raise DopeError("there are no labels yet: the arrays are still being read. Ask again in a moment.")
-        if place is None:
+        box = None if box is None else checked_box(box, self._shape)
+        if where is None:
             return live.read(box)
-        shape, where = place
-        whole = np.zeros(shape, dtype=np.bool_)
+        whole = np.zeros(self._shape, dtype=np.bool_)
         whole[where] = live.read()
         return whole if box is None else whole[box]
 
@@ -241,10 +242,12 @@ class Conductor:
 
     def place(self, shape: Sequence[int], where: Box) -> None:
         """Labels from now on are those of a box in something larger."""
-        self._run._place = tuple(shape), where
+        self._run._shape, self._run._where = tuple(shape), where
 
     def conduct(self, method: Method, problem: Problem, *, estimate: int = 0) -> Outcome:
         """Read the steps of a method to their end, or until somebody wants no more."""
+        if self._run._where is None:
+            self._run._shape = problem.energy.shape
         self._run._live = problem.live
         best: Step | None = None
         bounded: Step | None = None
