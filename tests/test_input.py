@@ -209,6 +209,9 @@ def test_numbers_and_arrays_mix_as_weights():
         {"method": "admm"},
         {"executor": 4},
         {"watch": "x"},
+        {"start": "x"},
+        {"checkpoint": 3},
+        {"resume": 3},
         {"blocks": (2.7, 2)},
         {"overlap": 0.1, "blocks": Partition.grid((4, 5), 2)},
     ],
@@ -216,6 +219,11 @@ def test_numbers_and_arrays_mix_as_weights():
 def test_what_is_no_plug_in_is_refused(arguments):
     with pytest.raises(InputError, match=next(iter(arguments))):
         dope.minimize(Energy.grid(GRID), **arguments)
+
+
+def test_a_plug_in_by_its_name_is_told_what_is_expected():
+    with pytest.raises(InputError, match=r"method is 'exact'; expected an object such as dope\.Exact\(\)"):
+        dope.minimize(Energy.grid(GRID), method="exact")
 
 
 @pytest.mark.parametrize("labels", [np.zeros((4, 5), int), np.zeros((2, 2), bool), None])

@@ -213,6 +213,13 @@ BAD = {
     "flat rectangle": ({"rectangle": (3, 5, 18, 25)}, "a start and a stop for each axis"),
     "rectangle in words": ({"rectangle": "3:18,5:25"}, "a start and a stop for each axis"),
     "model": ({"scribbles": STROKES, "model": 3}, "model is 3"),
+    "watch": ({"scribbles": STROKES, "watch": "x"}, "watch is 'x'"),
+    "start": ({"scribbles": STROKES, "start": "x"}, "start is 'x'"),
+    "start in numbers": ({"probability": TRUTH * 1.0, "start": 3}, "start is 3"),
+    "checkpoint": ({"probability": TRUTH * 1.0, "checkpoint": 3}, "checkpoint is 3; expected the path of a folder"),
+    "resume": ({"scribbles": STROKES, "resume": 3}, "resume is 3; expected the path of a folder"),
+    "connected": ({"scribbles": STROKES, "connected": "yes"}, "connected is 'yes'; expected True or False"),
+    "method": ({"scribbles": STROKES, "method": "exact"}, r"method is 'exact'; expected an object such as dope.Exact"),
     "foreground outside": ({"scribbles": STROKES, "mask": STROKES != 1}, "no foreground stroke lies inside the mask"),
     "background outside": ({"scribbles": STROKES, "mask": STROKES != 2}, "no background stroke lies inside the mask"),
 }

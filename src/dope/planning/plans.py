@@ -381,12 +381,17 @@ def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
     return out
 
 
+def check_start(previous: object) -> None:
+    """Refuse what is no earlier result."""
+    if previous is not None and not isinstance(previous, Result):
+        raise InputError(f"start is {previous!r:.80}; expected the Result of an earlier run, or None.")
+
+
 def start_from(energy: Energy, previous: Result | None) -> Start | None:
     """Where to begin after an earlier result, which must be of the same shape."""
+    check_start(previous)
     if previous is None:
         return None
-    if not isinstance(previous, Result):
-        raise InputError(f"start is a {type(previous).__name__}; expected the Result of an earlier minimize, or None.")
     if previous.shape != energy.shape:
         raise InputError(f"start is a result of shape {previous.shape}; expected the energy's {energy.shape}.")
     return Start(np.asarray(previous.labels, dtype=np.bool_), previous.certificate, previous._kept)

@@ -20,6 +20,7 @@ from dope.arrays import Box, Labels, checked_box
 from dope.cancellation import Cancellation, Cancelled
 from dope.errors import DopeError
 from dope.live import LiveLabels
+from dope.plug_ins import check_plug_in
 from dope.protocols import Executor, Leave, Method, Problem
 from dope.result import Result
 from dope.run.events import BlockBegun, BlockDone, Event, Finished, Stepped
@@ -87,6 +88,8 @@ class Run:
     """
 
     def __init__(self, job: Job, *, watch: Watch | None = None, tell: Listener | None = None) -> None:
+        check_plug_in("watch", watch, "__call__", such_as="a function of a Step")
+        check_plug_in("tell", tell, "__call__", such_as="a function of an event")
         self._job, self._watch, self._listener = job, watch, tell
         self._cancellation = Cancellation()
         self._news = threading.Condition()

@@ -30,7 +30,8 @@ from dope.models.smoothing import SMOOTHING
 from dope.pairs import GridPairs, Kernel
 from dope.partition import Partition
 from dope.planning import Plan, plan, plan_in_memory
-from dope.planning.plans import checked_target
+from dope.planning.plans import check_start, checked_target
+from dope.plug_ins import check_plug_in
 from dope.protocols import BlockSolver, Executor, Method
 from dope.result import Result
 from dope.run import Conductor, Job, Listener, Run
@@ -92,8 +93,9 @@ class Segmentation:
         evidence = self.evidence
         checked_lam(self.lam)
         _checked_rounds(self.rounds, estimated=evidence.outlined, learnt=evidence.learnt)
-        if self.model is not None and not hasattr(self.model, "unary"):
-            raise InputError(f"model is {self.model!r}; expected an object with unary(image, seeds), or None.")
+        if not isinstance(self.connected, (bool, np.bool_)):
+            raise InputError(f"connected is {self.connected!r}; expected True or False.")
+        check_plug_in("model", self.model, "unary", such_as="dope.models.ColorClusters()")
 
     @property
     def evidence(self) -> Evidence:
@@ -224,6 +226,7 @@ class Segmentation:
         out: Any,
     ) -> Job:
         """What a run does; everything is decided here, before it begins."""
+        check_start(start)
         files, framed = self.files(), None
         if plan is None:
             plan, framed = files.described._decided(checkpoint=checkpoint, resume=resume, out=out)
