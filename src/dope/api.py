@@ -70,6 +70,7 @@ def minimize(
     out : array, optional
         Where labels go instead of a new array: anything with `out[box] = labels`, such as a Zarr array, a mapped one,
         or `dope.io.open_labels(path, shape)`. Where boxes are read, the last two are written by blocks where they run.
+        It must not lie where an input does.
 
     Returns
     -------

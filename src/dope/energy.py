@@ -315,20 +315,23 @@ class Energy:
     @property
     def site_bytes(self) -> int:
         """What a site's own numbers take when they are read."""
-        return sum(_site_bytes(array, self.pairs.sites) for array in self._arrays)
+        return sum(_site_bytes(array, self.pairs.sites) for array in self.arrays.values())
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
         """The sides of the pieces that arrays are stored in, where they are."""
-        found = (getattr(array, "chunks", None) for array in reversed(self._arrays))
+        found = (getattr(array, "chunks", None) for array in reversed(self.arrays.values()))
         return next((sides for sides in found if sides), None)
 
     @property
-    def _arrays(self) -> list[Any]:
+    def arrays(self) -> dict[str, Any]:
+        """What is read at each site, by the names that `grid` knows it by."""
         pairs = self.pairs
         if not isinstance(pairs, GridPairs):
-            return [self.unary]
-        return [one for one in (pairs.inside, *(pairs.fields or ()), self.unary, pairs.features) if one is not None]
+            return {"unary": self.unary}
+        weights = {f"weights[{m}]": field for m, field in enumerate(pairs.fields or ())}
+        found = {"mask": pairs.inside, **weights, "unary": self.unary, "features": pairs.features}
+        return {name: array for name, array in found.items() if array is not None}
 
     @property
     def submodular(self) -> bool:

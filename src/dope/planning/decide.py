@@ -24,6 +24,7 @@ from dope.planning.plans import Decision, Plan, checked_target, expected_bits, p
 from dope.plug_ins import check_plug_in
 from dope.protocols import BlockSolver, Executor, FlowSolver, Method
 from dope.result import Result
+from dope.stored import check_apart
 
 # Where the system does not say what is available.
 DEFAULT_MEMORY = 4 << 30
@@ -128,6 +129,7 @@ class _Asked:
         partition, cuts, of_blocks = self._blocks(method, solver, executor, in_boxes=in_boxes)
         if self.out is not None:
             checked_target(self.out, self.energy.shape)
+            check_apart(self.out, self.energy.arrays)
         found = Plan(
             energy=self.energy,
             method=method,

@@ -372,8 +372,13 @@ def expected_bits(pairs: Pairs, solver: BlockSolver) -> int:
 
 def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
     """Where labels are to be written; a mapped array in a form that any process can write to."""
-    if not hasattr(out, "__setitem__") or tuple(getattr(out, "shape", ())) != shape:
-        raise InputError(f"out is {type(out).__name__} of shape {getattr(out, 'shape', None)}; expected {shape}.")
+    if not hasattr(out, "__setitem__") or not hasattr(out, "shape"):
+        raise InputError(
+            f"out is {out!r:.80}; expected an array of shape {shape} to write labels to. "
+            f"dope.io.open_labels(path, shape) makes a file one."
+        )
+    if tuple(out.shape) != shape:
+        raise InputError(f"out is {type(out).__name__} of shape {tuple(out.shape)}; expected the shape {shape}.")
     if isinstance(out, np.memmap) and out.mode != "c":
         return MappedTarget.of(out)
     if isinstance(out, np.ndarray) and not out.flags.writeable:
@@ -384,7 +389,7 @@ def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
 def check_start(previous: object) -> None:
     """Refuse what is no earlier result."""
     if previous is not None and not isinstance(previous, Result):
-        raise InputError(f"start is {previous!r:.80}; expected the Result of an earlier run, or None.")
+        raise InputError(f"start is a {type(previous).__name__}; expected the Result of an earlier run, or None.")
 
 
 def start_from(energy: Energy, previous: Result | None) -> Start | None:

@@ -41,7 +41,7 @@ from dope.segmentation.frame import Frame, Pixels, box_of, region_of
 from dope.segmentation.readings import SeededUnary, SoftUnary
 from dope.segmentation.subject import Subject
 from dope.steps import Step
-from dope.stored import AbsentPixels, Readable, Stored, StoredUnary
+from dope.stored import AbsentPixels, Readable, Stored, StoredUnary, check_apart
 
 if TYPE_CHECKING:
     from dope.segmentation.files import Files
@@ -115,8 +115,12 @@ class Segmentation:
     @property
     def paths(self) -> list[str]:
         """Of the files that it reads."""
-        arrays = (self.image, self.scribbles, self.probability, self.unary, self.mask)
-        return [os.fspath(array) for array in arrays if isinstance(array, (str, os.PathLike))]
+        return [os.fspath(array) for array in self._arrays.values() if isinstance(array, (str, os.PathLike))]
+
+    @property
+    def _arrays(self) -> dict[str, Any]:
+        names = ("image", "scribbles", "probability", "unary", "mask")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def files(self) -> Files:
         """Its files, where fields are paths: of them no more is read than headers."""
@@ -152,6 +156,7 @@ class Segmentation:
 
     def plan(self, *, checkpoint: Any = None, resume: Any = None, out: Any = None) -> Plan:
         """What a run will do; of the arrays no more is read than a mask and scribbles that say which box takes part."""
+        check_apart(out, self._arrays)
         return self.files().described._decided(checkpoint=checkpoint, resume=resume, out=out)[0]
 
     def energy(self) -> tuple[Energy, Box]:
@@ -227,6 +232,7 @@ class Segmentation:
     ) -> Job:
         """What a run does; everything is decided here, before it begins."""
         check_start(start)
+        check_apart(out, self._arrays)
         files, framed = self.files(), None
         if plan is None:
             plan, framed = files.described._decided(checkpoint=checkpoint, resume=resume, out=out)
