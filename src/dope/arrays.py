@@ -148,13 +148,26 @@ def measure_span(array: npt.NDArray[Any], *, factor: float = 1.0, most: int = MO
     return Span(*_core.scan(numbers, factor, most))
 
 
-def check_finite(name: str, array: npt.NDArray[Any], span: Span | None = None) -> None:
-    """Refuse NaN and infinity, naming the first one and where it is; `span` is the array's, if it is known."""
+def check_finite(
+    name: str, array: npt.NDArray[Any], span: Span | None = None, *, box: Box | None = None, inside: Mask | None = None
+) -> None:
+    """Refuse NaN and infinity, naming the first one and where it is.
+
+    `span` is the array's, if it is known. `box` says where its sites lie in the whole, further axes are channels;
+    `inside` which sites count.
+    """
+    if array.dtype.kind != "f":
+        return
     beyond = (measure_span(array, most=-1) if span is None else span).beyond
+    if beyond >= 0 and inside is not None:
+        wrong = ~np.isfinite(array)
+        wrong[~inside] = False
+        beyond = int(np.argmax(wrong)) if wrong.any() else -1
     if beyond >= 0:
         at = tuple(int(i) for i in np.unravel_index(beyond, array.shape))
+        place = at if box is None else tuple(i + side.start for i, side in zip(at, box, strict=False))
         raise InputError(
-            f"{name} holds {array[at]} at {at}; expected finite numbers. Clip or replace such values first."
+            f"{name} holds {array[at]} at {place}; expected finite numbers. Clip or replace such values first."
         )
 
 

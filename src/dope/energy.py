@@ -381,8 +381,7 @@ class Energy:
         """The pixels of a box, channels last."""
         assert isinstance(self.pairs, GridPairs) and self.pairs.features is not None
         pixels = self.pairs.features[box]
-        if pixels.dtype.kind == "f":
-            check_finite("features", pixels if inside is None else pixels[inside])
+        check_finite(getattr(self.pairs.features, "name", "features"), pixels, box=box, inside=inside)
         return pixels
 
     def at(self, box: Box) -> Energy:
@@ -398,9 +397,10 @@ class Energy:
             return Energy(prices, pairs)
         if pairs.inside is not None:
             prices = np.where(pairs.inside, prices, prices.dtype.type(1.0))  # any price above 0 keeps label 1 away
-        check_finite("unary", prices)
-        if pairs.features is not None and pairs.features.dtype.kind == "f":
-            check_finite("features", pairs.features if pairs.inside is None else pairs.features[pairs.inside])
+        check_finite("unary", prices, box=box)
+        if pairs.features is not None:
+            name = getattr(self.pairs.features, "name", "features")
+            check_finite(name, pairs.features, box=box, inside=pairs.inside)
         return Energy(prices, pairs)
 
     def read(self) -> Energy:

@@ -143,8 +143,7 @@ def _contrast_pairs(
     beta: float | None,
     inside: Mask | None,
 ) -> GridPairs:
-    if pixels.dtype.kind == "f":
-        check_finite("features", pixels if inside is None else pixels[inside])
+    check_finite("features", pixels, box=tuple(slice(0, n) for n in shape), inside=inside)
     sharpness = _checked_beta(beta)
     if sharpness is None:
         sharpness = mean_contrast_beta(pixels, offsets, inside)

@@ -261,6 +261,10 @@ class StoredPixels:
     source: Stored
 
     @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
     def shape(self) -> tuple[int, ...]:
         axis = self.source.channels
         return (*self.source.shape, 1 if axis is None else int(self.source.array.shape[axis]))

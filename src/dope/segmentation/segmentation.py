@@ -322,7 +322,7 @@ class Segmentation:
             unary = Stored.of("unary", self.unary)
         else:
             unary = SoftUnary(Stored.of("probability", self.probability), region)
-        pixels = Stored.of("features", frame.pixels.array, channels=frame.pixels.channels)
+        pixels = Stored.of("image", frame.pixels.array, channels=frame.pixels.channels)
         return Energy.grid(
             unary, kernel=self.kernel, features=pixels, beta=self.beta, spacing=self.spacing, mask=region
         )
