@@ -178,10 +178,23 @@ def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...], *, name: str = "lab
         raise InputError(f"{name} have shape {array.shape}; expected {shape}, the shape of the unary.")
     if array.dtype == np.bool_:
         return array
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"the dtype of {name} is {array.dtype}; expected bool, or numbers that are 0 and 1.")
     answer = array.astype(np.bool_)
-    if array.dtype.kind not in "fiu" or not np.array_equal(answer, array):
-        raise InputError(f"{name} (dtype {array.dtype}) hold values other than 0 and 1; pass bool or 0/1 numbers.")
+    other = array[answer != array]
+    if other.size:
+        raise InputError(
+            f"there is {other[0]} in {name} (dtype {array.dtype}); expected bool, or numbers that are 0 and 1."
+        )
     return answer
+
+
+def as_mask(mask: npt.ArrayLike) -> Mask:
+    """A mask as bool; 0/1 numbers are welcome, and bytes of 0 and 255, as pictures have them."""
+    array = as_array("mask", mask)
+    if array.dtype == np.uint8 and not ((array != 0) & (array != 255)).any():
+        return array.astype(np.bool_)
+    return as_labels(array, array.shape, name="mask")
 
 
 def label_type(label_count: int) -> np.dtype[Any]:
