@@ -31,7 +31,7 @@ from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
 from dope.planning.calibration import seconds_per_unit
 from dope.protocols import BlockSolver, Executor, Method, Problem, Start
-from dope.result import Result
+from dope.result import Result, counted
 from dope.rounding import nearest, rounded_down
 from dope.run import Conductor, Listener, Outcome, Run
 from dope.steps import Step
@@ -222,7 +222,7 @@ class Plan:
             "each block": f"up to {by(map(str, self.block_shape))} sites, {as_text(self.block_bytes)} at work",
             "memory": f"about {as_text(self.bytes)}{self._limit_in_words()}",
             "bytes per round": f"{as_text(self.round_bytes)} ({self.coupled_sites:,} sites near seams)",
-            "time": f"about {_duration(self.seconds)} with {self.executor.workers} workers",
+            "time": f"about {_duration(self.seconds)} with {counted(self.executor.workers, 'worker')}",
         }
 
     def _limit_in_words(self) -> str:
