@@ -105,6 +105,13 @@ class Run:
         self._thread: threading.Thread | None = None
         self._begun = time.perf_counter()
 
+    def __repr__(self) -> str:
+        if self._error is not None:
+            return f"Run(ended with {type(self._error).__name__})"
+        if self._result is not None:
+            return f"Run(done in {self._result.seconds:.3g} s: {self._result.stopped})"
+        return f"Run(at work for {self.seconds:.3g} s)"
+
     def start(self) -> Run:
         """Begin, in a thread of its own."""
         self._begun = time.perf_counter()

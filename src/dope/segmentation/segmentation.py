@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import os
+import reprlib
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -53,6 +54,9 @@ STROKE_BYTES = 4
 # Of a site, where a model is estimated again: the energy and labels before, and what the model sees of the pixels.
 # Measured with a rectangle on grey and coloured images of 1500 x 1500.
 REESTIMATION_BYTES = 48
+
+# Characters of a setting, where the segmentation is printed.
+MOST_SHOWN = 100
 
 _ADVICE = "Allow more memory, crop it, or use a probability map alone, which is read box by box."
 
@@ -96,6 +100,10 @@ class Segmentation:
         if not isinstance(self.connected, (bool, np.bool_)):
             raise InputError(f"connected is {self.connected!r}; expected True or False.")
         check_plug_in("model", self.model, "unary", such_as="dope.models.ColorClusters()")
+
+    def __repr__(self) -> str:
+        given = [one.name for one in fields(self) if getattr(self, one.name) is not one.default]
+        return f"Segmentation({', '.join(f'{name}={_in_short(getattr(self, name))}' for name in given)})"
 
     @property
     def evidence(self) -> Evidence:
@@ -533,6 +541,14 @@ def _with_coordinates(labels: Labels, image: Any, channels: int | None = None) -
         return labels
     sites = image if channels is None else image.isel({image.dims[channels]: 0}, drop=True)
     return sites.copy(data=labels).rename("labels")
+
+
+def _in_short(value: Any) -> str:
+    """An array by its shape and type, anything else as it is, cut where it is long."""
+    if getattr(value, "shape", None) and hasattr(value, "dtype"):
+        return f"<{' x '.join(map(str, value.shape))} {value.dtype}>"
+    text = reprlib.repr(value) if isinstance(value, (list, tuple)) else repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def checked_lam(lam: object) -> float | None:
