@@ -349,3 +349,12 @@ def test_strokes_are_part_of_the_problem(tmp_path):
     assert computed_blocks(again) == 0
     with pytest.raises(InputError, match="arrays"):
         dope.segment(image, scribbles=strokes[::-1], resume=tmp_path / "kept", **settings)
+
+
+@pytest.mark.parametrize(("name", "why"), [("missing", "no such file or directory"), ("a file", "not a directory")])
+def test_a_folder_that_is_none_is_said_once(tmp_path, name, why):
+    (tmp_path / "a file").touch()
+    folder = tmp_path / name
+    with pytest.raises(InputError, match=f"no checkpoint to resume: its manifest.json cannot be read, {why}") as error:
+        dope.minimize(Energy.grid(np.zeros((4, 5))), resume=folder)
+    assert str(error.value).count(str(folder)) == 1 and "Errno" not in str(error.value)

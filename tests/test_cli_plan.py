@@ -4,6 +4,7 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -60,3 +61,22 @@ def test_what_cannot_be_planned_is_said(costs, arguments, words):
     result = run("--shape", "400x400x400", *(costs if one == "COSTS" else one for one in arguments))
     assert result.exit_code == 2
     assert words in result.output
+
+
+def test_what_nobody_asked_for_is_planned_as_a_dry_run_plans_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("image.npy", np.zeros((60, 70), dtype=np.uint8))
+    np.save("map.npy", np.zeros((60, 70), dtype=np.float32))
+    known = ["segment", "image.npy", "--probability", "map.npy", "--dry-run", "-o", "labels.npy"]
+    dry = CliRunner().invoke(app, known).output.splitlines()
+    planned = run("--shape", "60x70").output.splitlines()
+    for name in ("method", "blocks", "solver", "runs in"):
+        told = [line.split(maxsplit=name.count(" ") + 1)[-1] for line in dry + planned if line.startswith(f"{name}  ")]
+        assert len(told) == 2 and told[0] == told[1], told
+    assert "a thread per core" in "".join(planned)
+
+
+def test_one_worker_is_one():
+    for more in ([], ["--memory", "1GB"]):
+        output = run("--shape", "60x70", "--workers", "1", *more).output
+        assert "with 1 worker\n" in output and "as asked" in output

@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
+import xarray
+import zarr
 
 import dope
 from dope import Admm, Energy, Exact, InputError, MaxFlow, Partition, Threads
@@ -21,6 +23,11 @@ GRID = np.zeros((4, 5))
         ({"unary": np.array(["a"])}, ["dtype", "real numbers"]),
         ({"kernel": 4}, ["4", "odd"]),
         ({"kernel": 0}, ["0", "odd"]),
+        ({"kernel": "3"}, ["kernel is '3'", "odd"]),
+        ({"kernel": 3.5}, ["kernel is 3.5", "odd"]),
+        ({"kernel": True}, ["kernel is True", "odd"]),
+        ({"mask": np.full((4, 5), 7, dtype=np.uint8)}, ["there is 7 in mask (dtype uint8)", "0 and 1"]),
+        ({"mask": np.full((4, 5), "yes")}, ["dtype of mask is <U3", "0 and 1"]),
         ({"kernel": -3}, ["-3", "odd"]),
         ({"kernel": [(0, 0)]}, ["offset 0"]),
         ({"kernel": [(0, 1), (0, -1)]}, ["(0, -1)", "opposite"]),
@@ -209,6 +216,9 @@ def test_numbers_and_arrays_mix_as_weights():
         {"method": "admm"},
         {"executor": 4},
         {"watch": "x"},
+        {"start": "x"},
+        {"checkpoint": 3},
+        {"resume": 3},
         {"blocks": (2.7, 2)},
         {"overlap": 0.1, "blocks": Partition.grid((4, 5), 2)},
     ],
@@ -216,6 +226,11 @@ def test_numbers_and_arrays_mix_as_weights():
 def test_what_is_no_plug_in_is_refused(arguments):
     with pytest.raises(InputError, match=next(iter(arguments))):
         dope.minimize(Energy.grid(GRID), **arguments)
+
+
+def test_a_plug_in_by_its_name_is_told_what_is_expected():
+    with pytest.raises(InputError, match=r"method is 'exact'; expected an object such as dope\.Exact\(\)"):
+        dope.minimize(Energy.grid(GRID), method="exact")
 
 
 @pytest.mark.parametrize("labels", [np.zeros((4, 5), int), np.zeros((2, 2), bool), None])
@@ -286,3 +301,42 @@ def test_the_first_number_that_is_not_finite_is_named_however_far_in(shape):
         with pytest.raises(InputError) as error:
             Energy.grid(unary)
         assert f"-inf at {place};" in str(error.value)
+
+
+def test_labels_are_not_written_over_what_is_read(tmp_path):
+    rng = np.random.default_rng(4)
+    unary, volume = rng.normal(size=(6, 7)), rng.normal(size=(6, 7, 2))
+    np.save(tmp_path / "unary.npy", unary)
+    one, other = (np.load(tmp_path / "unary.npy", mmap_mode=mode) for mode in ("r", "r+"))
+    chunked = zarr.create_array(store=tmp_path / "unary.zarr", data=unary)
+    before = [array.copy() for array in (unary, volume)]
+    for energy, out, name in (
+        (Energy.grid(unary), unary, "unary"),
+        (Energy.grid(unary), unary[::-1], "unary"),
+        (Energy.grid(unary, features=volume), volume[..., 1], "features"),
+        (Energy.grid(one), other, "unary"),
+        (Energy.grid(np.asarray(one)), other, "unary"),
+        (Energy.grid(chunked), zarr.open_array(tmp_path / "unary.zarr"), "unary"),
+    ):
+        with pytest.raises(InputError, match=f"out lies in the memory or file of {name}"):
+            dope.minimize(energy, out=out)
+    for arguments, out, name in (
+        ({"image": volume, "unary": unary}, volume[..., 0], "image"),
+        ({"image": volume, "probability": xarray.DataArray(unary)}, unary, "probability"),
+        ({"image": volume, "unary": one}, other, "unary"),
+        ({"image": volume, "unary": str(tmp_path / "unary.npy")}, other, "unary"),
+    ):
+        with pytest.raises(InputError, match=f"out lies in the memory or file of {name}"):
+            dope.segment(**arguments, out=out)
+        with pytest.raises(InputError, match=f"out lies in the memory or file of {name}"):
+            dope.Segmentation(**arguments).plan(out=out)
+    for array, expected in zip((unary, volume, one, chunked[:]), (*before, before[0], before[0]), strict=True):
+        np.testing.assert_array_equal(array, expected)
+    dope.minimize(Energy.grid(volume[..., 0]), out=volume[..., 1])  # side by side is not the same place
+    np.testing.assert_array_equal(volume[..., 1], dope.minimize(Energy.grid(volume[..., 0])).labels)
+
+
+@pytest.mark.parametrize("out", ["x", [[0]], 3])
+def test_what_labels_cannot_be_written_to_is_shown(out):
+    with pytest.raises(InputError, match=r"out is .*; expected an array of shape \(4, 5\)"):
+        dope.minimize(Energy.grid(GRID), out=out)

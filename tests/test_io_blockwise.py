@@ -644,7 +644,7 @@ def test_labels_must_fit_the_image_and_the_box(tmp_path):
     with open_labels(tmp_path / "b.npy", CUBE.shape) as target:
         refused(r"shaped \(3, 14, 16\) for the box 0:2, 0:14, 0:16", target.__setitem__, slice(2), LABELS[:3])
         refused("shaped", target.__setitem__, slice(2), True)
-        refused("other than 0 and 1", target.__setitem__, slice(2), CUBE[:2])
+        refused("that are 0 and 1", target.__setitem__, slice(2), CUBE[:2])
         for key in (3, slice(None, None, 2), [1, 2]):
             with pytest.raises(IndexError):
                 target[key] = LABELS[key]

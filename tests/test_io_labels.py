@@ -127,7 +127,7 @@ def test_labels_that_no_type_holds_are_refused(tmp_path, suffix):
         target[2:] = np.ones((2, 5), dtype=bool)
     assert load_labels(path).tolist() == [[2] * 5] * 2 + [[1] * 5] * 2
     with open_labels(path, (4, 5), overwrite=True) as target:
-        refused("other than 0 and 1", target.__setitem__, slice(0, 2), np.full((2, 5), 2))
+        refused("that are 0 and 1", target.__setitem__, slice(0, 2), np.full((2, 5), 2))
 
 
 def test_jpeg_holds_no_labels(tmp_path):

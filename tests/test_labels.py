@@ -45,9 +45,9 @@ def test_numbers_of_labels_that_there_cannot_be(number):
         ([5, -1], None, "hold -1; expected the numbers of labels, 0 to 5"),
         ([0, 3], 3, "hold 3; expected the numbers of labels, 0 to 2"),
         ([0, 70_000], None, "70,001 labels"),
-        ([0.0, 2.0], None, "other than 0 and 1"),
-        ([0, 2], 2, "other than 0 and 1"),
-        (["a"], None, "other than 0 and 1"),
+        ([0.0, 2.0], None, "that are 0 and 1"),
+        ([0, 2], 2, "that are 0 and 1"),
+        (["a"], None, "that are 0 and 1"),
     ],
 )
 def test_what_is_no_label_is_refused(labels, number, words):

@@ -132,3 +132,13 @@ def test_sites_outside_have_no_pairs_whatever_they_cost(seed):
     assert np.array_equal(exact.labels[~inside], unary[~inside] < 0)
     plain = replace(energy, pairs=replace(energy.pairs, features=pixels.astype(np.float64)))
     assert np.array_equal(exact.labels, MaxFlow(check=True).prepare(plain).minimize(unary).labels)
+
+
+def test_a_mask_of_black_and_white_is_one_of_two_labels():
+    rng = np.random.default_rng(5)
+    unary, mask = rng.normal(size=(9, 8)), rng.random((9, 8)) < 0.6
+    picture = np.where(mask, 255, 0).astype(np.uint8)
+    expected = dope.minimize(Energy.grid(unary, mask=mask)).labels
+    np.testing.assert_array_equal(dope.minimize(Energy.grid(unary, mask=picture)).labels, expected)
+    found = dope.segment(unary, unary=unary, mask=picture).labels
+    np.testing.assert_array_equal(found, dope.segment(unary, unary=unary, mask=mask).labels)

@@ -76,7 +76,7 @@ def test_labels_handed_out_are_fresh():
     ("labels", "seeds", "words"),
     [
         (np.zeros((2, 3)), np.zeros((3, 2), dtype=int), "shape"),
-        (np.full((2, 3), 2), np.zeros((2, 3), dtype=int), "other than 0 and 1"),
+        (np.full((2, 3), 2), np.zeros((2, 3), dtype=int), "that are 0 and 1"),
         (np.zeros((2, 3)), np.full((2, 3), 3), "label 3"),
         (np.array(True), np.array(1), "single number"),
     ],

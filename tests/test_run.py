@@ -184,3 +184,23 @@ def test_labels_of_a_segmentation_lie_in_the_image():
         if not run.done and run._live.shown:
             assert run.labels().shape == image.shape
     assert run.labels().shape == image.shape and run.result().where != (slice(0, 60), slice(0, 80))
+
+
+@pytest.mark.parametrize(
+    "box",
+    [((0, 5), (0, 5)), 3, "x", [slice(0, 5)] * 2, (slice(0, 5),), (slice(0, 5),) * 3, (slice(0, 61), slice(0, 5)),
+     (slice(-3, 5), slice(0, 5)), (slice(5, 3), slice(0, 5)), (slice(0, 5, 2), slice(0, 5)), (slice("a"), slice(0, 5))],
+    ids=str,
+)  # fmt: skip
+def test_boxes_of_another_form_are_refused_while_it_runs_and_after(box):
+    looked = []
+
+    def look(_):
+        with pytest.raises(InputError, match=r"box is .*; expected a tuple with a slice .* the shape \(60, 70\)"):
+            run.labels(box)
+        looked.append(run.labels((slice(2, 5), slice(None))).shape)
+
+    run = dope.plan(ENERGY, method=Exact(), blocks=4).begin(watch=look)
+    run.result()
+    look(None)
+    assert looked and set(looked) == {(3, 70)}

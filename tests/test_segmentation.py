@@ -213,6 +213,13 @@ BAD = {
     "flat rectangle": ({"rectangle": (3, 5, 18, 25)}, "a start and a stop for each axis"),
     "rectangle in words": ({"rectangle": "3:18,5:25"}, "a start and a stop for each axis"),
     "model": ({"scribbles": STROKES, "model": 3}, "model is 3"),
+    "watch": ({"scribbles": STROKES, "watch": "x"}, "watch is 'x'"),
+    "start": ({"scribbles": STROKES, "start": "x"}, "start is a str"),
+    "start in numbers": ({"probability": TRUTH * 1.0, "start": 3}, "start is a int"),
+    "checkpoint": ({"probability": TRUTH * 1.0, "checkpoint": 3}, "checkpoint is 3; expected the path of a folder"),
+    "resume": ({"scribbles": STROKES, "resume": 3}, "resume is 3; expected the path of a folder"),
+    "connected": ({"scribbles": STROKES, "connected": "yes"}, "connected is 'yes'; expected True or False"),
+    "method": ({"scribbles": STROKES, "method": "exact"}, r"method is 'exact'; expected an object such as dope.Exact"),
     "foreground outside": ({"scribbles": STROKES, "mask": STROKES != 1}, "no foreground stroke lies inside the mask"),
     "background outside": ({"scribbles": STROKES, "mask": STROKES != 2}, "no background stroke lies inside the mask"),
 }
@@ -271,3 +278,29 @@ def test_a_result_shows_itself():
     assert first.plot(np.moveaxis(IMAGE, -1, 0), channel_axis=0).axes
     line = dope.minimize(dope.Energy.grid(np.array([1.0, -1.0, 2.0])))
     assert "<table>" in line._repr_html_() and "<img" not in line._repr_html_()
+
+
+@pytest.mark.parametrize("more", [{}, {"method": dope.Bracketing(), "blocks": 4}], ids=["whole", "boxes"])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ["image", "image with channels", "probability", "unary"])
+def test_what_is_not_finite_is_named_with_its_place_in_the_image(name, masked, more):
+    image = (IMAGE if name == "image with channels" else IMAGE[..., 0]).astype(np.float32)
+    known = "unary" if name == "unary" else "probability"
+    arguments: dict[str, Any] = {"image": image, known: np.where(TRUTH, 0.7, 0.3)}
+    if masked:
+        arguments["mask"] = np.zeros(TRUTH.shape, dtype=bool)
+        arguments["mask"][8:40, 5:60] = True
+        for each in ("image", known):
+            arguments[each][0, 0] = np.nan  # nobody looks there
+        dope.segment(**arguments, **more)
+    arguments[name.split()[0]][30, 50] = np.inf
+    with pytest.raises(InputError, match=rf"^{name.split()[0]} holds inf at \(30, 50\)"):
+        dope.segment(**arguments, **more)
+
+
+@pytest.mark.parametrize("known", [{"scribbles": STROKES}, {"rectangle": ((5, 45), (5, 60))}], ids=["strokes", "box"])
+def test_a_pixel_that_is_not_finite_is_named_where_colours_are_learnt(known):
+    image = IMAGE.astype(np.float64)
+    image[0, 3, 1] = np.nan
+    with pytest.raises(InputError, match=r"^image holds nan at \(0, 3\)"):
+        dope.segment(image, **known)

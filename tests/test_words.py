@@ -1,6 +1,7 @@
 """Words and numbers that stand beside each other say the same; an error names what would help."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -82,3 +83,32 @@ def test_advice_that_is_followed_leads_there(shape):
         fitted = eval(expression, {"np": np, "map": np.zeros(shape), "k": 0}).shape
         assert fitted in (image, image[:-1]), (words, image)
         assert math.prod(fitted) > 1
+
+
+def test_values_print_as_one_short_line():
+    unary = np.zeros((40, 50))
+    run = dope.start(Energy.grid(unary), blocks=4)
+    assert repr(run).startswith("Run(")
+    run.result()
+    assert re.fullmatch(r"Run\(done in [\d.e-]+ s: exact\)", repr(run))
+    said = dope.Segmentation(image=unary, unary=unary.tolist(), kernel=5, blocks=dope.Partition.grid((40, 50), 4))
+    assert re.fullmatch(r"Segmentation\(image=<40 x 50 float64>, unary=.{,103}, kernel=5, blocks=Part.*\)", repr(said))
+    assert repr(dope.Segmentation(image="photo.jpg", scribbles="strokes.json")) == (
+        "Segmentation(image='photo.jpg', scribbles='strokes.json')"
+    )
+    assert repr(dope.Partition.grid((40, 50), 4)) == "Partition(40 x 50 sites, 4 blocks (2 x 2))"
+    assert (
+        repr(dope.Partition.grid((40, 50), 2, overlap=2)) == "Partition(40 x 50 sites, 2 blocks (1 x 2), overlapping)"
+    )
+    graph = Energy.graph([1.0, 2.0, 3.0], [[0, 1], [1, 2]], [1.0, 1.0])
+    assert repr(dope.Partition.graph(graph.pairs, 1)) == "Partition(graph of 3 sites, 1 block)"
+
+
+def test_a_run_that_failed_says_so():
+    def fail(_):
+        raise KeyError
+
+    run = dope.plan(Energy.grid(np.zeros((4, 5)))).begin(watch=fail)
+    with pytest.raises(KeyError):
+        run.result()
+    assert repr(run) == "Run(ended with KeyError)"

@@ -9,7 +9,6 @@ from typing import Any
 from dope.energy import Energy
 from dope.partition import Partition
 from dope.planning import plan
-from dope.planning.decide import check_plug_in
 from dope.protocols import BlockSolver, Executor, Method
 from dope.result import Result
 from dope.run import Run
@@ -71,6 +70,7 @@ def minimize(
     out : array, optional
         Where labels go instead of a new array: anything with `out[box] = labels`, such as a Zarr array, a mapped one,
         or `dope.io.open_labels(path, shape)`. Where boxes are read, the last two are written by blocks where they run.
+        It must not lie where an input does.
 
     Returns
     -------
@@ -84,7 +84,6 @@ def minimize(
     >>> result.labels.astype(int).tolist(), result.energy, result.exact
     ([[1, 0, 0], [1, 1, 0]], -3.5, True)
     """
-    check_plug_in("watch", watch, "__call__")
     decided = plan(
         energy, method=method, blocks=blocks, overlap=overlap, solver=solver, executor=executor, start=start,
         memory=memory, checkpoint=checkpoint, resume=resume, out=out,
@@ -106,5 +105,4 @@ def start(energy: Energy, **arguments: Any) -> Run:
     [[1, 0], [1, 0]]
     """
     watch = arguments.pop("watch", None)
-    check_plug_in("watch", watch, "__call__")
     return plan(energy, **arguments).begin(watch=watch)

@@ -2,6 +2,7 @@
 
 import hashlib
 import operator
+import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,28 @@ def known_shape(name: str, array: Any) -> tuple[int, ...]:
         raise InputError(
             f"{name} has the shape {shape}, as its chunks have unknown sizes; call compute_chunk_sizes() first."
         ) from None
+
+
+def checked_box(box: object, shape: tuple[int, ...]) -> Box:
+    """A box that lies inside a shape; a slice that leaves an end open goes as far as there are sites.
+
+    >>> checked_box((slice(1, 3), slice(None)), (4, 5))
+    (slice(1, 3, None), slice(0, 5, None))
+    """
+    if isinstance(box, tuple) and len(box) == len(shape) and all(map(_lies_within, box, shape)):
+        return tuple(slice(s.start or 0, n if s.stop is None else s.stop) for s, n in zip(box, shape, strict=True))
+    whole = tuple(slice(0, n) for n in shape)
+    raise InputError(
+        f"box is {reprlib.repr(box)}; expected a tuple with a slice of step 1 per axis, inside the shape {shape}: "
+        f"{whole} is all of it."
+    )
+
+
+def _lies_within(side: object, length: int) -> bool:
+    if not isinstance(side, slice) or side.step not in (None, 1):
+        return False
+    start, stop = side.start or 0, length if side.stop is None else side.stop
+    return all(isinstance(end, (int, np.integer)) for end in (start, stop)) and 0 <= start <= stop <= length
 
 
 def as_reals(name: str, values: npt.ArrayLike) -> Reals:
@@ -125,13 +148,26 @@ def measure_span(array: npt.NDArray[Any], *, factor: float = 1.0, most: int = MO
     return Span(*_core.scan(numbers, factor, most))
 
 
-def check_finite(name: str, array: npt.NDArray[Any], span: Span | None = None) -> None:
-    """Refuse NaN and infinity, naming the first one and where it is; `span` is the array's, if it is known."""
+def check_finite(
+    name: str, array: npt.NDArray[Any], span: Span | None = None, *, box: Box | None = None, inside: Mask | None = None
+) -> None:
+    """Refuse NaN and infinity, naming the first one and where it is.
+
+    `span` is the array's, if it is known. `box` says where its sites lie in the whole, further axes are channels;
+    `inside` which sites count.
+    """
+    if array.dtype.kind != "f":
+        return
     beyond = (measure_span(array, most=-1) if span is None else span).beyond
+    if beyond >= 0 and inside is not None:
+        wrong = ~np.isfinite(array)
+        wrong[~inside] = False
+        beyond = int(np.argmax(wrong)) if wrong.any() else -1
     if beyond >= 0:
         at = tuple(int(i) for i in np.unravel_index(beyond, array.shape))
+        place = at if box is None else tuple(i + side.start for i, side in zip(at, box, strict=False))
         raise InputError(
-            f"{name} holds {array[at]} at {at}; expected finite numbers. Clip or replace such values first."
+            f"{name} holds {array[at]} at {place}; expected finite numbers. Clip or replace such values first."
         )
 
 
@@ -142,10 +178,23 @@ def as_labels(labels: npt.ArrayLike, shape: tuple[int, ...], *, name: str = "lab
         raise InputError(f"{name} have shape {array.shape}; expected {shape}, the shape of the unary.")
     if array.dtype == np.bool_:
         return array
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"the dtype of {name} is {array.dtype}; expected bool, or numbers that are 0 and 1.")
     answer = array.astype(np.bool_)
-    if array.dtype.kind not in "fiu" or not np.array_equal(answer, array):
-        raise InputError(f"{name} (dtype {array.dtype}) hold values other than 0 and 1; pass bool or 0/1 numbers.")
+    other = array[answer != array]
+    if other.size:
+        raise InputError(
+            f"there is {other[0]} in {name} (dtype {array.dtype}); expected bool, or numbers that are 0 and 1."
+        )
     return answer
+
+
+def as_mask(mask: npt.ArrayLike) -> Mask:
+    """A mask as bool; 0/1 numbers are welcome, and bytes of 0 and 255, as pictures have them."""
+    array = as_array("mask", mask)
+    if array.dtype == np.uint8 and not ((array != 0) & (array != 255)).any():
+        return array.astype(np.bool_)
+    return as_labels(array, array.shape, name="mask")
 
 
 def label_type(label_count: int) -> np.dtype[Any]:

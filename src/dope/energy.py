@@ -315,20 +315,23 @@ class Energy:
     @property
     def site_bytes(self) -> int:
         """What a site's own numbers take when they are read."""
-        return sum(_site_bytes(array, self.pairs.sites) for array in self._arrays)
+        return sum(_site_bytes(array, self.pairs.sites) for array in self.arrays.values())
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
         """The sides of the pieces that arrays are stored in, where they are."""
-        found = (getattr(array, "chunks", None) for array in reversed(self._arrays))
+        found = (getattr(array, "chunks", None) for array in reversed(self.arrays.values()))
         return next((sides for sides in found if sides), None)
 
     @property
-    def _arrays(self) -> list[Any]:
+    def arrays(self) -> dict[str, Any]:
+        """What is read at each site, by the names that `grid` knows it by."""
         pairs = self.pairs
         if not isinstance(pairs, GridPairs):
-            return [self.unary]
-        return [one for one in (pairs.inside, *(pairs.fields or ()), self.unary, pairs.features) if one is not None]
+            return {"unary": self.unary}
+        weights = {f"weights[{m}]": field for m, field in enumerate(pairs.fields or ())}
+        found = {"mask": pairs.inside, **weights, "unary": self.unary, "features": pairs.features}
+        return {name: array for name, array in found.items() if array is not None}
 
     @property
     def submodular(self) -> bool:
@@ -378,8 +381,7 @@ class Energy:
         """The pixels of a box, channels last."""
         assert isinstance(self.pairs, GridPairs) and self.pairs.features is not None
         pixels = self.pairs.features[box]
-        if pixels.dtype.kind == "f":
-            check_finite("features", pixels if inside is None else pixels[inside])
+        check_finite(getattr(self.pairs.features, "name", "features"), pixels, box=box, inside=inside)
         return pixels
 
     def at(self, box: Box) -> Energy:
@@ -395,9 +397,10 @@ class Energy:
             return Energy(prices, pairs)
         if pairs.inside is not None:
             prices = np.where(pairs.inside, prices, prices.dtype.type(1.0))  # any price above 0 keeps label 1 away
-        check_finite("unary", prices)
-        if pairs.features is not None and pairs.features.dtype.kind == "f":
-            check_finite("features", pairs.features if pairs.inside is None else pairs.features[pairs.inside])
+        check_finite("unary", prices, box=box)
+        if pairs.features is not None:
+            name = getattr(self.pairs.features, "name", "features")
+            check_finite(name, pairs.features, box=box, inside=pairs.inside)
         return Energy(prices, pairs)
 
     def read(self) -> Energy:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import Box, binary_places, digest
+from dope.arrays import Box, binary_places, check_finite, digest
 from dope.energy import Energy, Facts
 from dope.errors import InputError
 from dope.pairs import GridPairs, native_features
@@ -137,7 +137,7 @@ class MeasureWorker:
         places: int | None = 0 if ask.places else None
         if unary is not None:
             own = unary if inside is None else unary[inside[mine]]
-            _require_finite(own, box)
+            check_finite("unary", unary, box=box, inside=None if inside is None else inside[mine])
             size = np.abs(own)
             largest, total = float(size.max()), float(size.sum(dtype=np.float64))
             places = binary_places([own]) if ask.places else None
@@ -198,10 +198,3 @@ def _grid(energy: Energy) -> GridPairs:
     if not isinstance(energy.pairs, GridPairs):
         raise InputError("the energy is one of a graph; expected one of a grid, which can be cut into boxes.")
     return energy.pairs
-
-
-def _require_finite(values: npt.NDArray[Any], box: Box) -> None:
-    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
-        where = ", ".join(f"{s.start}:{s.stop}" for s in box)
-        bad = values[~np.isfinite(values)][0]
-        raise InputError(f"unary holds {bad} in [{where}]; expected finite numbers. Clip or replace such values first.")

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Mask, Reals, as_array, as_labels, as_numbers, as_reals, check_finite, measure_span
+from dope.arrays import Mask, Reals, as_mask, as_numbers, as_reals, check_finite, measure_span
 from dope.errors import InputError
 from dope.pairs import GridPairs, Kernel, ends, half_offsets, mean_contrast_beta, offset_lengths
 from dope.stored import Stored, StoredMask, StoredPixels, StoredUnary, is_readable, lies_elsewhere
@@ -106,8 +106,7 @@ def checked_unary(unary: npt.ArrayLike, inside: Mask | None = None) -> Reals:
 
 def checked_mask(mask: npt.ArrayLike) -> Mask:
     """The mask as an array of bool in which something is True."""
-    found = as_array("mask", mask)
-    inside = as_labels(found, found.shape, name="mask")
+    inside = as_mask(mask)
     if not inside.any():
         raise InputError(f"mask of shape {inside.shape} has no site inside; expected True where sites take part.")
     return np.ascontiguousarray(inside)
@@ -143,8 +142,7 @@ def _contrast_pairs(
     beta: float | None,
     inside: Mask | None,
 ) -> GridPairs:
-    if pixels.dtype.kind == "f":
-        check_finite("features", pixels if inside is None else pixels[inside])
+    check_finite("features", pixels, box=tuple(slice(0, n) for n in shape), inside=inside)
     sharpness = _checked_beta(beta)
     if sharpness is None:
         sharpness = mean_contrast_beta(pixels, offsets, inside)

@@ -119,6 +119,13 @@ class Partition:
             blocks.append(Block(where, np.searchsorted(where, core) if len(grown) else np.arange(len(core))))
         return cls((pairs.sites,), tuple(blocks), counts)
 
+    def __repr__(self) -> str:
+        sites, number = " x ".join(map(str, self.shape)), len(self.blocks)
+        layout = "" if self.cuts is None else f" ({' x '.join(str(len(where) + 1) for where in self.cuts)})"
+        kind = "graph of " if self.cuts is None else ""
+        overlap = ", overlapping" if self.overlaps else ""
+        return f"Partition({kind}{sites} sites, {number} block{'' if number == 1 else 's'}{layout}{overlap})"
+
     @property
     def overlaps(self) -> bool:
         """Whether some site is in several blocks."""

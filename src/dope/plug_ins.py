@@ -1,6 +1,7 @@
-"""Plug-ins of other packages, found by their entry points: `dope.solvers`, `dope.executors` and `dope.formats`.
+"""Plug-ins: what a caller passes is checked, and those of other packages are found by their entry points.
 
-A package names them in its pyproject.toml, and they are imported when somebody asks for that name:
+The entry points are `dope.solvers`, `dope.executors` and `dope.formats`. A package names its plug-ins in its
+pyproject.toml, and they are imported when somebody asks for that name:
 
     [project.entry-points."dope.solvers"]
     threshold = "my_package:Threshold"
@@ -18,6 +19,12 @@ from typing import Any
 from dope.errors import InputError
 
 SOLVERS, EXECUTORS, FORMATS = "dope.solvers", "dope.executors", "dope.formats"
+
+
+def check_plug_in(name: str, plug_in: object, ability: str, *, such_as: str) -> None:
+    """Refuse what cannot do what it is for; a class is no instance."""
+    if plug_in is not None and (isinstance(plug_in, type) or not hasattr(plug_in, ability)):
+        raise InputError(f"{name} is {plug_in!r:.80}; expected an object such as {such_as}, with {ability}, or None.")
 
 
 @cache

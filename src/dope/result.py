@@ -129,8 +129,8 @@ class Result:
             bound = "exact" if negligible else f"exact but for rounding by up to {self.rounding_error:.3g}"
             stopped = "" if self.stopped == "exact" else stopped
         return (
-            f"Result(energy {self.energy:.10g}, {bound}{stopped} after {_number(len(self.trace), 'round')}, "
-            f"{_number(len(self.partition.blocks), 'block')}, {self.foreground:.1%} foreground)"
+            f"Result(energy {self.energy:.10g}, {bound}{stopped} after {counted(len(self.trace), 'round')}, "
+            f"{counted(len(self.partition.blocks), 'block')}, {self.foreground:.1%} foreground)"
         )
 
     def _repr_html_(self) -> str:
@@ -140,7 +140,7 @@ class Result:
             "exact": "yes" if self.exact else "no",
             "sites proved": "not known" if self.proved is None else f"{self.proved:.2%}",
             "rounding error": f"at most {self.rounding_error:.3g}",
-            "stopped": f"{self.stopped} after {_number(len(self.trace), 'round')}",
+            "stopped": f"{self.stopped} after {counted(len(self.trace), 'round')}",
             "sites": " x ".join(str(n) for n in self.shape),
             "foreground": f"{self.foreground:.2%}",
             "blocks": str(len(self.partition.blocks)),
@@ -166,5 +166,10 @@ class Result:
         return report.plot(self.trace, labels, image=pixels, channels=pixels.ndim > labels.ndim)
 
 
-def _number(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "worker"), counted(2, "worker")
+    ('1 worker', '2 workers')
+    """
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -8,7 +8,10 @@ the paths of arrays that lie in files, and of arrays in memory no more than the 
 from __future__ import annotations
 
 import mmap
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -187,6 +190,45 @@ class MappedTarget:
         mapped.flush()
 
 
+def check_apart(out: Any, inputs: Mapping[str, Any]) -> None:
+    """Refuse to write where an input, an array or the path of a file, is read from."""
+    for name, given in inputs.items():
+        if out is not None and _overlap(out, given):
+            raise InputError(
+                f"out lies in the memory or file of {name}, which is read; expected a place of its own. Pass another "
+                f"array, or None for a new one."
+            )
+
+
+def _overlap(out: Any, given: Any) -> bool:
+    source = getattr(given, "source", given)
+    array = source.array if isinstance(source, Stored) else source
+    if isinstance(out, np.ndarray) and not isinstance(array, np.ndarray):
+        array = getattr(array, "data", array)  # of xarray
+    if isinstance(out, np.ndarray) and isinstance(array, np.ndarray) and np.shares_memory(out, array):
+        return True
+    first, second = _file_of(out), _file_of(array)
+    if first is None or second is None:
+        return out is array
+    try:
+        return first == second or Path(first).samefile(second)
+    except OSError:  # one of them is not there any more, or in no file system
+        return False
+
+
+def _file_of(array: Any) -> str | None:
+    """Where an array, or what it is a view of, is stored: the path of a mapped file, the address of a Zarr array."""
+    if isinstance(array, (str, os.PathLike)):
+        return os.fspath(array)
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and array.filename is not None:
+            return str(array.filename)
+        array = array.base
+    if isinstance(array, _Mapped):
+        return array.path
+    return str(array.store_path) if hasattr(array, "store_path") else None
+
+
 @dataclass(frozen=True, eq=False)
 class StoredUnary:
     """A unary that is read as it is indexed."""
@@ -217,6 +259,10 @@ class StoredPixels:
     """Features that are read as they are indexed by a box of sites: channels last, one where there were none."""
 
     source: Stored
+
+    @property
+    def name(self) -> str:
+        return self.source.name
 
     @property
     def shape(self) -> tuple[int, ...]:

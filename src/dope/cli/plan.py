@@ -16,12 +16,13 @@ from dope.io import check_writable
 from dope.memory import as_bytes, as_text
 from dope.planning import Plan
 from dope.planning import plan as planned
+from dope.result import counted
 
 
 def plan(
     shape: Annotated[str, typer.Option(help="Sites along each axis, such as 10000x10000x5000.")],
     kernel: Annotated[int, typer.Option(help="Side of the neighbourhood, odd: 3, 5, 7, 9, ...")] = 3,
-    workers: Annotated[int, typer.Option(help="How many work at once.")] = 1,
+    workers: Annotated[int | None, typer.Option(help="How many work at once; by default one per core.")] = None,
     memory: Annotated[
         str | None,
         typer.Option(help="What each of them has, such as 16GB: blocks that fit are read, solved and forgotten."),
@@ -40,15 +41,17 @@ def plan(
 ) -> None:
     """Say how a problem of this size would be cut up, and what that takes."""
     sides = shape_from(shape)
-    check_size("workers", workers, 1)
+    number = Threads().workers if workers is None else workers
+    check_size("workers", number, 1)
     energy = outline_energy(sides, kernel=kernel, pixel_bytes=pixel_bytes, unary_bytes=unary_bytes)
     if memory is None and (costs is not None or storage is not None):
         raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")
     measured = _costs(kernel, len(sides), costs, measure, overwrite=overwrite)
     if memory is None:
-        print_rows(_rows(planned(energy, blocks=blocks, executor=Threads(workers)), "labels"))
+        executor = None if workers is None else Threads(workers)
+        print_rows(_rows(planned(energy, blocks=blocks, executor=executor), "labels"))
         return
-    found = plan_for_workers(energy, workers=workers, memory=as_bytes(memory), blocks=blocks)
+    found = plan_for_workers(energy, workers=number, memory=as_bytes(memory), blocks=blocks)
     rate = math.inf if storage is None else as_bytes(storage)
     rounds = forecast_rounds(found, measured or Costs.measured(kernel, len(sides)), storage=rate)
     forecast = forecast_rows(found, rounds)
@@ -93,7 +96,7 @@ def forecast_rows(plan: Plan, rounds: list[Forecast]) -> dict[str, str]:
         words = {"pass": f"{len(some)} passes", "rest": "what is left"}
         if some:
             rows[f"time, {words.get(name, name)}"] = _time(some)
-    rows["time"] = f"about {duration(total)} with {workers} workers"
+    rows["time"] = f"about {duration(total)} with {counted(workers, 'worker')}"
     rows["coordinator"] = f"at work {duration(coordinator)} of that{_most_workers(coordinator, rounds)}"
     rows["with these blocks"] = f"dope.minimize(..., memory={memory_in_all(workers, plan.block_bytes)})"
     return rows
@@ -107,7 +110,7 @@ def _time(rounds: list[Forecast]) -> str:
 def _most_workers(coordinator: float, rounds: list[Forecast]) -> str:
     """How many workers take as long as the coordinator."""
     number = round(sum(one.work for one in rounds) / coordinator) if coordinator else 0
-    return f", as long as {number:,} workers: more of them gain little" if number else ""
+    return f", as long as {counted(number, 'worker')}: more of them gain little" if number else ""
 
 
 def shape_from(text: str) -> tuple[int, ...]:

@@ -133,17 +133,23 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
         found = json.loads(_content(path, MOST_MANIFEST_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{folder} holds no checkpoint to resume: {path} cannot be read ({error})") from error
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise InputError(
+            f"{folder} holds no checkpoint to resume: its {MANIFEST} cannot be read, {why}; name the folder that was "
+            f"given as checkpoint."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{folder} holds no checkpoint to resume: its {MANIFEST} is not JSON ({error})") from error
     if not isinstance(found, dict) or "version" not in found:
-        raise InputError(f"{folder} holds no checkpoint to resume: {path} is not the manifest of one")
+        raise InputError(f"{folder} holds no checkpoint to resume: its {MANIFEST} is not the manifest of one")
     if found["version"] != VERSION:
         raise InputError(
             f"{folder} is a checkpoint of version {str(found['version'])[:20]}; expected version {VERSION}. Finish it "
             f"with the dope that began it, or begin again in a new folder (checkpoint=, --checkpoint)."
         )
     if not isinstance(found.get("run"), str):
-        raise InputError(f"{folder} holds no checkpoint to resume: {path} does not name its run")
+        raise InputError(f"{folder} holds no checkpoint to resume: its {MANIFEST} does not name its run")
     return found
 
 

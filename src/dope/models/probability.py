@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import as_numbers
+from dope.arrays import Box, as_numbers
 from dope.errors import InputError
 
 _STRIP_SITES = 1 << 16
@@ -31,6 +33,12 @@ def probability_unary(probability: ArrayLike, *, clamp: float = 1e-3) -> NDArray
     [6.90..., -6.90...]
     """
     soft = as_numbers("probability", probability)
+    return probability_unary_at(tuple(slice(0, n) for n in soft.shape), soft, clamp=clamp)
+
+
+def probability_unary_at(box: Box, probability: ArrayLike, *, clamp: float = 1e-3) -> NDArray[np.float32]:
+    """The same of the probabilities of a box; what is wrong is named by its place in the whole."""
+    soft = as_numbers("probability", probability)
     if soft.dtype.kind == "i":
         raise InputError(
             f"probability is of type {soft.dtype}, which does not say what 1 is; expected floats from 0 to 1 or "
@@ -46,7 +54,9 @@ def probability_unary(probability: ArrayLike, *, clamp: float = 1e-3) -> NDArray
     unary = np.empty(rows.size, dtype=np.float32)
     for start in range(0, rows.size, _STRIP_SITES):
         p = rows[start : start + _STRIP_SITES].astype(np.float64) / one
-        _check_range(p)
+        wrong = ~((p >= 0) & (p <= 1))  # NaN is neither
+        if wrong.any():
+            raise _out_of_range(soft, start + int(np.argmax(wrong)), box)
         unary[start : start + p.size] = _prices(p, clamp)
     return unary.reshape(soft.shape)
 
@@ -58,10 +68,10 @@ def _prices(p: NDArray[np.float64], clamp: float) -> NDArray[np.float32]:
     return np.clip(odds, -most, most).astype(np.float32)
 
 
-def _check_range(p: NDArray[np.float64]) -> None:
-    wrong = ~((p >= 0) & (p <= 1))  # NaN is neither
-    if wrong.any():
-        raise InputError(
-            f"probability holds {p[np.argmax(wrong)]}; expected numbers from 0 to 1. Put the network's output through "
-            "a sigmoid or softmax first, and replace NaN."
-        )
+def _out_of_range(soft: NDArray[Any], number: int, box: Box) -> InputError:
+    at = np.unravel_index(number, soft.shape)
+    place = tuple(int(i) + side.start for i, side in zip(at, box, strict=True))
+    return InputError(
+        f"probability holds {soft[at]} at {place}; expected numbers from 0 to 1. Put the network's output through a "
+        "sigmoid or softmax first, and replace NaN."
+    )

@@ -84,6 +84,8 @@ def offset_lengths(offsets: Sites, spacing: Sequence[float] | None) -> npt.NDArr
 
 def _listed_offsets(kernel: Any, dimensions: int) -> Sites:
     found = np.asarray(kernel)
+    if found.ndim == 0:
+        raise InputError(f"kernel is {kernel!r}; expected an odd size (3, 5, 7, ...) or a list of half-offsets.")
     if found.size == 0:
         return np.zeros((0, dimensions), dtype=np.int64)
     if found.ndim == 1 and dimensions == 1:

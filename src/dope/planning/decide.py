@@ -21,8 +21,10 @@ from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts
 from dope.planning.defaults import automatic_blocks, automatic_solver, sharing_the_reach
 from dope.planning.plans import Decision, Plan, checked_target, expected_bits, pixel_bytes_of, start_from
+from dope.plug_ins import check_plug_in
 from dope.protocols import BlockSolver, Executor, FlowSolver, Method
 from dope.result import Result
+from dope.stored import check_apart
 
 # Where the system does not say what is available.
 DEFAULT_MEMORY = 4 << 30
@@ -80,11 +82,11 @@ def _decided(
     advice: str | None = None,
 ) -> Plan:
     _check_arguments(energy, method, solver, executor)
-    if checkpoint is not None and resume is not None:
+    new, before = _folder("checkpoint", checkpoint), _folder("resume", resume)
+    if new is not None and before is not None:
         raise InputError("checkpoint and resume are both given; a run that is resumed goes on in its own folder.")
-    if checkpoint is not None:
-        require_new(Path(checkpoint))  # before anything is read
-    folder = checkpoint if resume is None else resume
+    if new is not None:
+        require_new(Path(new))  # before anything is read
     asked = _Asked(
         energy=energy,
         method=method,
@@ -93,8 +95,8 @@ def _decided(
         solver=solver,
         executor=executor,
         budget=budget_of(memory),
-        folder=None if folder is None else os.fspath(folder),
-        resume=resume is not None,
+        folder=new if before is None else before,
+        resume=before is not None,
         out=out,
         advice=advice,
     )
@@ -127,6 +129,7 @@ class _Asked:
         partition, cuts, of_blocks = self._blocks(method, solver, executor, in_boxes=in_boxes)
         if self.out is not None:
             checked_target(self.out, self.energy.shape)
+            check_apart(self.out, self.energy.arrays)
         found = Plan(
             energy=self.energy,
             method=method,
@@ -319,18 +322,16 @@ class _Asked:
 def _check_arguments(energy: object, method: object, solver: object, executor: object) -> None:
     if not isinstance(energy, Energy):
         raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
-    for name, plug_in, ability in (
-        ("method", method, "steps"),
-        ("solver", solver, "prepare"),
-        ("executor", executor, "gather"),
-    ):
-        check_plug_in(name, plug_in, ability)
+    check_plug_in("method", method, "steps", such_as="dope.Exact()")
+    check_plug_in("solver", solver, "prepare", such_as="dope.MaxFlow()")
+    check_plug_in("executor", executor, "gather", such_as="dope.Threads()")
 
 
-def check_plug_in(name: str, plug_in: object, ability: str) -> None:
-    """Refuse what cannot do what it is for; a class is no instance."""
-    if plug_in is not None and (isinstance(plug_in, type) or not hasattr(plug_in, ability)):
-        raise InputError(f"{name} is {plug_in!r}; expected an object with {ability}, or None.")
+def _folder(name: str, path: object) -> str | None:
+    """The name of a folder, if one is given."""
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"{name} is {path!r}; expected the path of a folder, or None.")
+    return None if path is None else os.fspath(path)
 
 
 def _check_partition(energy: Energy, blocks: Partition, overlap: float | int | None) -> None:

@@ -31,7 +31,7 @@ from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
 from dope.planning.calibration import seconds_per_unit
 from dope.protocols import BlockSolver, Executor, Method, Problem, Start
-from dope.result import Result
+from dope.result import Result, counted
 from dope.rounding import nearest, rounded_down
 from dope.run import Conductor, Listener, Outcome, Run
 from dope.steps import Step
@@ -222,7 +222,7 @@ class Plan:
             "each block": f"up to {by(map(str, self.block_shape))} sites, {as_text(self.block_bytes)} at work",
             "memory": f"about {as_text(self.bytes)}{self._limit_in_words()}",
             "bytes per round": f"{as_text(self.round_bytes)} ({self.coupled_sites:,} sites near seams)",
-            "time": f"about {_duration(self.seconds)} with {self.executor.workers} workers",
+            "time": f"about {_duration(self.seconds)} with {counted(self.executor.workers, 'worker')}",
         }
 
     def _limit_in_words(self) -> str:
@@ -372,8 +372,13 @@ def expected_bits(pairs: Pairs, solver: BlockSolver) -> int:
 
 def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
     """Where labels are to be written; a mapped array in a form that any process can write to."""
-    if not hasattr(out, "__setitem__") or tuple(getattr(out, "shape", ())) != shape:
-        raise InputError(f"out is {type(out).__name__} of shape {getattr(out, 'shape', None)}; expected {shape}.")
+    if not hasattr(out, "__setitem__") or not hasattr(out, "shape"):
+        raise InputError(
+            f"out is {out!r:.80}; expected an array of shape {shape} to write labels to. "
+            f"dope.io.open_labels(path, shape) makes a file one."
+        )
+    if tuple(out.shape) != shape:
+        raise InputError(f"out is {type(out).__name__} of shape {tuple(out.shape)}; expected the shape {shape}.")
     if isinstance(out, np.memmap) and out.mode != "c":
         return MappedTarget.of(out)
     if isinstance(out, np.ndarray) and not out.flags.writeable:
@@ -381,12 +386,17 @@ def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
     return out
 
 
+def check_start(previous: object) -> None:
+    """Refuse what is no earlier result."""
+    if previous is not None and not isinstance(previous, Result):
+        raise InputError(f"start is a {type(previous).__name__}; expected the Result of an earlier run, or None.")
+
+
 def start_from(energy: Energy, previous: Result | None) -> Start | None:
     """Where to begin after an earlier result, which must be of the same shape."""
+    check_start(previous)
     if previous is None:
         return None
-    if not isinstance(previous, Result):
-        raise InputError(f"start is a {type(previous).__name__}; expected the Result of an earlier minimize, or None.")
     if previous.shape != energy.shape:
         raise InputError(f"start is a result of shape {previous.shape}; expected the energy's {energy.shape}.")
     return Start(np.asarray(previous.labels, dtype=np.bool_), previous.certificate, previous._kept)

@@ -17,10 +17,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dope.arrays import Box, Labels
+from dope.arrays import Box, Labels, checked_box
 from dope.cancellation import Cancellation, Cancelled
 from dope.errors import DopeError
 from dope.live import LiveLabels
+from dope.plug_ins import check_plug_in
 from dope.protocols import Executor, Leave, Method, Problem
 from dope.result import Result
 from dope.run.events import BlockBegun, BlockDone, Event, Finished, Stepped
@@ -90,6 +91,8 @@ class Run:
     """
 
     def __init__(self, job: Job, *, watch: Watch | None = None, tell: Listener | None = None) -> None:
+        check_plug_in("watch", watch, "__call__", such_as="a function of a Step")
+        check_plug_in("tell", tell, "__call__", such_as="a function of an event")
         self._job, self._watch, self._listener = job, watch, tell
         self._cancellation = Cancellation()
         self._news = threading.Condition()
@@ -97,12 +100,20 @@ class Run:
         self._told = 0  # events ever
         self._board = _Board()
         self._live = LiveLabels()
-        self._place: tuple[tuple[int, ...], Box] | None = None
+        self._shape: tuple[int, ...] = ()
+        self._where: Box | None = None
         self._result: Result | None = None
         self._error: BaseException | None = None
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._begun = time.perf_counter()
+
+    def __repr__(self) -> str:
+        if self._error is not None:
+            return f"Run(ended with {type(self._error).__name__})"
+        if self._result is not None:
+            return f"Run(done in {self._result.seconds:.3g} s: {self._result.stopped})"
+        return f"Run(at work for {self.seconds:.3g} s)"
 
     def start(self) -> Run:
         """Begin, in a thread of its own."""
@@ -150,20 +161,20 @@ class Run:
         return self._result
 
     def labels(self, box: Box | None = None) -> Labels:
-        """A copy of the labels as they are now, of everything or of a box.
+        """A copy of the labels as they are now, of everything or of a box: a tuple with a slice per axis.
 
         Before a block was solved for the first time, they are what its unaries alone would choose, or 0.
         """
         if self._result is not None:
             found = self._result.labels
-            return np.array(found if box is None else found[box])
-        live, place = self._live, self._place
+            return np.array(found if box is None else found[checked_box(box, found.shape)])
+        live, where = self._live, self._where
         if not live.shown:
             raise DopeError("there are no labels yet: the arrays are still being read. Ask again in a moment.")
-        if place is None:
+        box = None if box is None else checked_box(box, self._shape)
+        if where is None:
             return live.read(box)
-        shape, where = place
-        whole = np.zeros(shape, dtype=np.bool_)
+        whole = np.zeros(self._shape, dtype=np.bool_)
         whole[where] = live.read()
         return whole if box is None else whole[box]
 
@@ -244,10 +255,12 @@ class Conductor:
 
     def place(self, shape: Sequence[int], where: Box) -> None:
         """Labels from now on are those of a box in something larger."""
-        self._run._place = tuple(shape), where
+        self._run._shape, self._run._where = tuple(shape), where
 
     def conduct(self, method: Method, problem: Problem, *, estimate: int = 0) -> Outcome:
         """Read the steps of a method to their end, or until somebody wants no more."""
+        if self._run._where is None:
+            self._run._shape = problem.energy.shape
         self._run._live = problem.live
         best: Step | None = None
         bounded: Step | None = None

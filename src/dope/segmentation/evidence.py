@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Mask, Reals, as_array, as_reals, known_shape
+from dope.arrays import Box, Mask, Reals, as_array, as_reals, check_finite, known_shape
 from dope.errors import InputError
-from dope.models import probability_unary, seeds_from_lasso, seeds_from_rectangle
+from dope.models import seeds_from_lasso, seeds_from_rectangle
+from dope.models.probability import probability_unary_at
 from dope.scribbles import UNLABELED, Seeds, as_seeds
 
 
@@ -51,8 +52,9 @@ class Evidence:
         name = "unary" if self.unary is not None else "probability"
         part = as_array(name, (given if hasattr(given, "dtype") else as_array(name, given))[where])
         if self.unary is not None:
+            check_finite(name, part, box=where, inside=inside)
             return as_reals(name, part)
-        return probability_unary(part if inside is None else np.where(inside, part, part.dtype.type(0)))
+        return probability_unary_at(where, part if inside is None else np.where(inside, part, part.dtype.type(0)))
 
     def sites(self, image: Any, channel_axis: int | None) -> tuple[int, ...]:
         """The shape of what is to be labelled."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Mask, as_array, as_labels, as_numbers, fitting_in_words, known_shape
+from dope.arrays import Box, Mask, as_array, as_mask, as_numbers, fitting_in_words, known_shape
 from dope.errors import InputError
 from dope.scribbles import UNLABELED, Seeds
 
@@ -75,7 +75,7 @@ class Frame:
 
 def region_of(mask: npt.ArrayLike, shape: tuple[int, ...]) -> Mask:
     """A mask that fits, with something in it."""
-    inside = as_labels(mask, known_shape("mask", mask), name="mask")
+    inside = as_mask(mask)
     if inside.shape != shape:
         raise InputError(f"mask is shaped {inside.shape}; expected {shape}, the image's without channels.")
     if not inside.any():

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Box, Reals
-from dope.models import probability_unary
+from dope.models.probability import probability_unary_at
 from dope.models.seeds import fix_seeds
 from dope.stored import Readable, Stored
 
@@ -37,7 +37,7 @@ class SoftUnary:
         soft = self.probability.at(box)
         if self.mask is not None:
             soft = np.where(self.mask.at(box) != 0, soft, soft.dtype.type(0))
-        return probability_unary(soft)
+        return probability_unary_at(box, soft)
 
     def excerpt(self, box: Box) -> SoftUnary:
         return SoftUnary(self.probability.excerpt(box), self.mask and self.mask.excerpt(box))

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import os
+import reprlib
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -30,7 +31,8 @@ from dope.models.smoothing import SMOOTHING
 from dope.pairs import GridPairs, Kernel
 from dope.partition import Partition
 from dope.planning import Plan, plan, plan_in_memory
-from dope.planning.plans import checked_target
+from dope.planning.plans import check_start, checked_target
+from dope.plug_ins import check_plug_in
 from dope.protocols import BlockSolver, Executor, Method
 from dope.result import Result
 from dope.run import Conductor, Job, Listener, Run
@@ -40,7 +42,7 @@ from dope.segmentation.frame import Frame, Pixels, box_of, region_of
 from dope.segmentation.readings import SeededUnary, SoftUnary
 from dope.segmentation.subject import Subject
 from dope.steps import Step
-from dope.stored import AbsentPixels, Readable, Stored, StoredUnary
+from dope.stored import AbsentPixels, Readable, Stored, StoredUnary, check_apart
 
 if TYPE_CHECKING:
     from dope.segmentation.files import Files
@@ -52,6 +54,9 @@ STROKE_BYTES = 4
 # Of a site, where a model is estimated again: the energy and labels before, and what the model sees of the pixels.
 # Measured with a rectangle on grey and coloured images of 1500 x 1500.
 REESTIMATION_BYTES = 48
+
+# Characters of a setting, where the segmentation is printed.
+MOST_SHOWN = 100
 
 _ADVICE = "Allow more memory, crop it, or use a probability map alone, which is read box by box."
 
@@ -92,8 +97,13 @@ class Segmentation:
         evidence = self.evidence
         checked_lam(self.lam)
         _checked_rounds(self.rounds, estimated=evidence.outlined, learnt=evidence.learnt)
-        if self.model is not None and not hasattr(self.model, "unary"):
-            raise InputError(f"model is {self.model!r}; expected an object with unary(image, seeds), or None.")
+        if not isinstance(self.connected, (bool, np.bool_)):
+            raise InputError(f"connected is {self.connected!r}; expected True or False.")
+        check_plug_in("model", self.model, "unary", such_as="dope.models.ColorClusters()")
+
+    def __repr__(self) -> str:
+        given = [one.name for one in fields(self) if getattr(self, one.name) is not one.default]
+        return f"Segmentation({', '.join(f'{name}={_in_short(getattr(self, name))}' for name in given)})"
 
     @property
     def evidence(self) -> Evidence:
@@ -113,8 +123,12 @@ class Segmentation:
     @property
     def paths(self) -> list[str]:
         """Of the files that it reads."""
-        arrays = (self.image, self.scribbles, self.probability, self.unary, self.mask)
-        return [os.fspath(array) for array in arrays if isinstance(array, (str, os.PathLike))]
+        return [os.fspath(array) for array in self._arrays.values() if isinstance(array, (str, os.PathLike))]
+
+    @property
+    def _arrays(self) -> dict[str, Any]:
+        names = ("image", "scribbles", "probability", "unary", "mask")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def files(self) -> Files:
         """Its files, where fields are paths: of them no more is read than headers."""
@@ -150,6 +164,7 @@ class Segmentation:
 
     def plan(self, *, checkpoint: Any = None, resume: Any = None, out: Any = None) -> Plan:
         """What a run will do; of the arrays no more is read than a mask and scribbles that say which box takes part."""
+        check_apart(out, self._arrays)
         return self.files().described._decided(checkpoint=checkpoint, resume=resume, out=out)[0]
 
     def energy(self) -> tuple[Energy, Box]:
@@ -224,6 +239,8 @@ class Segmentation:
         out: Any,
     ) -> Job:
         """What a run does; everything is decided here, before it begins."""
+        check_start(start)
+        check_apart(out, self._arrays)
         files, framed = self.files(), None
         if plan is None:
             plan, framed = files.described._decided(checkpoint=checkpoint, resume=resume, out=out)
@@ -313,7 +330,7 @@ class Segmentation:
             unary = Stored.of("unary", self.unary)
         else:
             unary = SoftUnary(Stored.of("probability", self.probability), region)
-        pixels = Stored.of("features", frame.pixels.array, channels=frame.pixels.channels)
+        pixels = Stored.of("image", frame.pixels.array, channels=frame.pixels.channels)
         return Energy.grid(
             unary, kernel=self.kernel, features=pixels, beta=self.beta, spacing=self.spacing, mask=region
         )
@@ -524,6 +541,14 @@ def _with_coordinates(labels: Labels, image: Any, channels: int | None = None) -
         return labels
     sites = image if channels is None else image.isel({image.dims[channels]: 0}, drop=True)
     return sites.copy(data=labels).rename("labels")
+
+
+def _in_short(value: Any) -> str:
+    """An array by its shape and type, anything else as it is, cut where it is long."""
+    if getattr(value, "shape", None) and hasattr(value, "dtype"):
+        return f"<{' x '.join(map(str, value.shape))} {value.dtype}>"
+    text = reprlib.repr(value) if isinstance(value, (list, tuple)) else repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def checked_lam(lam: object) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, Mask, Reals
+from dope.arrays import Labels, Mask, Reals, check_finite
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.models import (
@@ -47,6 +47,7 @@ class Subject:
     connected: bool
 
     def __post_init__(self) -> None:
+        check_finite("image", self.features, box=self.frame.where, inside=self.inside)
         if self.seeds is not None and self.evidence.learnt and not self.evidence.outlined:
             for label, name in NAMES.items():
                 if not (self.seeds == label).any():
