@@ -374,7 +374,7 @@ def test_what_is_no_start_is_refused():
         with pytest.raises(InputError, match=r"\(36, 30\)"):
             dope.minimize(energy, start=turned, method=method)
     for nonsense in (np.zeros(SHAPE, bool), turned.labels, turned.certificate, "previous", 3, dope.Result, (turned,)):
-        with pytest.raises(InputError, match="start is a"):
+        with pytest.raises(InputError, match="start is of type"):
             dope.minimize(energy, start=nonsense)
 
 

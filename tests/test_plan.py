@@ -127,7 +127,7 @@ def test_blocks_fit_into_the_budget():
         ({"overlap": 0.1, "checkpoint": "a"}, "blocks without overlap"),
         ({"blocks": Partition.grid((4, 4), 2)}, "the partition is for shape"),
         ({"blocks": 10_000}, "10000 blocks"),
-        ({"start": 3}, "start is a int"),
+        ({"start": 3}, "start is of type int"),
         ({"out": np.zeros((3, 3))}, "out is ndarray of shape"),
     ],
 )

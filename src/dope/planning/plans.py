@@ -389,7 +389,7 @@ def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
 def check_start(previous: object) -> None:
     """Refuse what is no earlier result."""
     if previous is not None and not isinstance(previous, Result):
-        raise InputError(f"start is a {type(previous).__name__}; expected the Result of an earlier run, or None.")
+        raise InputError(f"start is of type {type(previous).__name__}; expected the Result of an earlier run, or None.")
 
 
 def start_from(energy: Energy, previous: Result | None) -> Start | None:

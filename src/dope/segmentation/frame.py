@@ -75,6 +75,7 @@ class Frame:
 
 def region_of(mask: npt.ArrayLike, shape: tuple[int, ...]) -> Mask:
     """A mask that fits, with something in it."""
+    known_shape("mask", mask)
     inside = as_mask(mask)
     if inside.shape != shape:
         raise InputError(f"mask is shaped {inside.shape}; expected {shape}, the image's without channels.")
