@@ -131,6 +131,7 @@ def test_there_are_many_and_no_two_share_a_name():
     assert len({case.name for case in cases()}) == len(cases())
 
 
+@pytest.mark.slow
 def test_hostile_files_that_once_took_gigabytes_or_for_ever(server, tmp_path):
     found = [case for case in cases() if case.name in FOUND]
     assert len(found) == len(FOUND)

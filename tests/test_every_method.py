@@ -155,7 +155,7 @@ def elsewhere(request):
         yield executor
 
 
-@pytest.mark.parametrize("method", slow_but(METHODS, quick=[Exact(), Admm()]), ids=str)
+@pytest.mark.parametrize("method", slow_but(METHODS, quick=[Exact(), Bracketing(), Admm()]), ids=str)
 def test_every_executor_elsewhere_gives_bit_for_bit_what_serial_gives(method, elsewhere):
     energy = blob()
     here, there = (solved(energy, method, blocks=(2, 3), executor=one) for one in (Serial(), elsewhere))

@@ -18,7 +18,7 @@ from exact_oracle import Truth
 from mixed_problems import random_case
 from profiles import slow_but
 
-QUICK, SLOW, ATTACK, SOAK, PARTS = 80, 400, 20_000, 100_000, 10
+QUICK, SLOW, ATTACK, SOAK, PARTS = 30, 400, 20_000, 100_000, 10
 NONE = np.zeros(0, dtype=np.int64)
 
 
