@@ -28,14 +28,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dope.arrays import BinaryLabels, Box, Sites
+from dope.arrays import Box, Sites
+from dope.cancellation import check_cancelled
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import Measured, measure_facts
 from dope.fixed_point import Costs, FixedPoint
 from dope.methods.bracket_block import BoxRecipe, Extract, Extracted, Finish, Finished, Prove, Proved, Settle, grid_of
 from dope.methods.checkpoint import Checkpoint, read_manifest, require_new
-from dope.methods.known import LABEL, OPEN, Codes, Known, packed, unpacked
+from dope.methods.known import OPEN, Codes, Known, packed, unpacked
 from dope.pairs import GraphPairs
 from dope.partition import Partition
 from dope.protocols import Executor, FlowSolver, Leave, Problem, require_flow_solver
@@ -221,12 +222,7 @@ class _Run:
         self._partitions = [problem.partition, problem.partition.shifted()]
         cuts = [partition.cuts or () for partition in self._partitions]
         self.known = Known(self._energy.shape, cuts)
-        problem.live.show(lambda box: self._labels(self._energy.whole if box is None else box))
-
-    def _labels(self, box: Box) -> BinaryLabels:
-        """What is known of them; 0 where nothing is."""
-        found: BinaryLabels = (self.known.read(box) & LABEL) != 0
-        return found
+        problem.live.show(lambda box: self.known.labels(self._energy.whole if box is None else box))
 
     def prove(self, number: int) -> None:
         """Pass `number`, from what was known before it; replies that are in files already are taken from there."""
@@ -269,6 +265,7 @@ class _Run:
         del replies, parts  # as large as the graph
         labels = self._solve_graph(sites[order], unary[order], first, second, weights)
         for block in partition.blocks:
+            check_cancelled()
             box = self.known.open_box(_box(block.where))
             if box is None:
                 continue
@@ -312,12 +309,15 @@ class _Run:
         target, partition = self._problem.target, self._partitions[0]
         around = [grid_of(self._energy).around(_box(block.where)) for block in partition.blocks]
         anywhere = getattr(target, "anywhere", False)
-        messages = [Finish(region, packed(self.known.read(region)), target if anywhere else None) for region in around]
+        messages = []
+        for region in around:
+            check_cancelled()
+            messages.append(Finish(region, packed(self.known.read(region)), target if anywhere else None))
         finished: list[Finished] = self._ask(partition, messages)
         if target is not None and not anywhere:  # such as an array in memory, or chunks that several boxes share
             for block in partition.blocks:
                 box = _box(block.where)
-                target[box] = self._labels(box)
+                target[box] = self.known.labels(box)
         value = sum((one.energy for one in finished), Fraction(self._energy.constant))
         left_out = sum((one.left_out for one in finished), Fraction(0))
         step = self.step(number, 0.0)
@@ -325,7 +325,7 @@ class _Run:
         return replace(
             step,
             energy=nearest(value),
-            labels=self._labels(self._energy.whole) if target is None else None,
+            labels=self.known.labels(self._energy.whole) if target is None else None,
             lower_bound=rounded_down(value - left_out - Fraction(self._fixed.error)),
             exact=exact,
             counts=(math.prod(self._energy.shape) - self.known.ones, self.known.ones),
@@ -338,6 +338,7 @@ class _Run:
         messages: list[Prove | None] = []
         untouched = self.known.open == math.prod(self._energy.shape)
         for block in partition.blocks:
+            check_cancelled()
             mine = self.known.open_box(_box(block.where))
             if mine is None:
                 messages.append(None)

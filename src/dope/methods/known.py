@@ -17,7 +17,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, Mask
+from dope.arrays import BinaryLabels, Box, Mask
 from dope.errors import DopeError
 
 Codes = npt.NDArray[np.uint8]
@@ -35,7 +35,18 @@ def packed(codes: Codes) -> bytes:
 
 def unpacked(blob: bytes, shape: Sequence[int]) -> Codes:
     """The codes of a box of this shape; never more memory than that, whatever the bytes say."""
+    label, unproved = (np.unpackbits(plane, count=math.prod(shape)) for plane in _planes(blob, math.prod(shape)))
+    return (label | (unproved << np.uint8(1))).reshape(tuple(shape))
+
+
+def unpacked_labels(blob: bytes, shape: Sequence[int]) -> BinaryLabels:
+    """The labels in the codes of a box of this shape."""
     sites = math.prod(shape)
+    return np.unpackbits(_planes(blob, sites)[0], count=sites).view(np.bool_).reshape(tuple(shape))
+
+
+def _planes(blob: bytes, sites: int) -> tuple[Codes, Codes]:
+    """The bits of so many labels, and whether they are not proved."""
     length = -(-sites // 8)
     unpacker = zlib.decompressobj()
     try:
@@ -44,8 +55,7 @@ def unpacked(blob: bytes, shape: Sequence[int]) -> Codes:
         raise DopeError(f"codes of {sites} sites are damaged: {error}") from error
     if len(planes) != 2 * length:
         raise DopeError(f"codes of {sites} sites are damaged: {len(planes)} bytes instead of {2 * length}.")
-    label, unproved = (np.unpackbits(planes[half], count=sites) for half in (slice(0, length), slice(length, None)))
-    return (label | (unproved << np.uint8(1))).reshape(tuple(shape))
+    return planes[:length], planes[length:]
 
 
 def bounding_box(where: Mask) -> Box | None:
@@ -115,6 +125,18 @@ class Known:
             part = common(cell, box)
             codes[moved(part, corner, -1)] = self._codes(index)[moved(part, [s.start for s in cell], -1)]
         return codes
+
+    def labels(self, box: Box) -> BinaryLabels:
+        """Those that are known, proved or not; 0 where none is."""
+        labels = np.zeros(tuple(s.stop - s.start for s in box), dtype=np.bool_)
+        corner = [s.start for s in box]
+        for index in self._within(box):
+            if index in self._cells:
+                cell = self._box(index)
+                part = common(cell, box)
+                found = unpacked_labels(self._cells[index].blob, [s.stop - s.start for s in cell])
+                labels[moved(part, corner, -1)] = found[moved(part, [s.start for s in cell], -1)]
+        return labels
 
     def write(self, box: Box, codes: Codes) -> None:
         corner = [s.start for s in box]
