@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 import numpy as np
 
 from dope.arrays import BinaryLabels, Mask, Reals, Sites
+from dope.boards import Board, MemoryBoard
 from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import InputError
@@ -231,8 +232,8 @@ class Problem:
     target : where blocks write their labels, `target[box] = labels`, if there is such a place; only for a method that
         reads boxes. `anywhere` says that any process can.
     memory : bytes that the method may take, None where nobody set a limit.
-    checkpoint, resume : a folder for what blocks find, and whether to go on from what is in it; only for a method that
-        is `resumable`.
+    board : where blocks leave what their neighbours need, and from where a run is resumed; a method that is
+        `resumable` says by `board.begin(manifest)` what it solves, before anything is left there.
     live : where the method shows its labels while it is at work.
     """
 
@@ -243,8 +244,7 @@ class Problem:
     start: Start | None = None
     target: Any = None
     memory: int | None = None
-    checkpoint: str | None = None
-    resume: bool = False
+    board: Board = field(default_factory=MemoryBoard)
     live: LiveLabels = field(default_factory=LiveLabels)
 
 
@@ -258,7 +258,7 @@ class Method(Protocol):
     What else it can, it says by attributes of its class, False where they are missing:
 
     reads_boxes : it only asks for `energy.at(box)`, where blocks run, so that arrays need not fit into memory.
-    resumable : it keeps what blocks find in `problem.checkpoint`.
+    resumable : what its blocks find lies on `problem.board`, and a run of it can be resumed from there.
     shares_a_flow : its blocks are parts of one flow in this process, work for threads.
     """
 

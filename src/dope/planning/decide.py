@@ -15,7 +15,7 @@ from dope.executors import Threads
 from dope.footprint import PROCESS_BYTES, whole_bytes
 from dope.memory import as_text, available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact
-from dope.methods.checkpoint import cuts_of, require_new
+from dope.boards.folder import cuts_of, require_new
 from dope.pairs import GraphPairs, GridPairs
 from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts

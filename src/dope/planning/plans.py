@@ -19,6 +19,7 @@ import numpy as np
 
 from dope.arrays import as_labels
 from dope.cancellation import Cancelled
+from dope.boards import FolderBoard, MemoryBoard
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import measure_facts
@@ -264,8 +265,7 @@ class Plan:
             start=self.start,
             target=target if self.in_boxes else None,
             memory=self.memory,
-            checkpoint=self.checkpoint,
-            resume=self.resume,
+            board=MemoryBoard() if self.checkpoint is None else FolderBoard(self.checkpoint, resume=self.resume),
             live=live,
         )
         outcome = conductor.conduct(self.method, problem, estimate=estimate)
