@@ -46,8 +46,8 @@ nb::tuple flow_arrays(const std::vector<WallFlow>& flows) {
                           column(&WallFlow::amount));
 }
 
-void impose(BlockFlow& self, const nb::object& first, const nb::object& second,
-            const nb::object& amount, std::int64_t sites) {
+std::vector<WallFlow> flows_from(const nb::object& first, const nb::object& second,
+                                 const nb::object& amount, std::int64_t sites) {
     const AnyArray found = array_from(first, "first");
     const Index count = found.ndim() == 1 ? static_cast<Index>(found.shape(0)) : 0;
     const Contiguous<std::int64_t> firsts(first, {count}, "first", "int64");
@@ -63,7 +63,132 @@ void impose(BlockFlow& self, const nb::object& first, const nb::object& second,
         }
         flows.push_back(flow);
     }
-    self.impose(flows);
+    return flows;
+}
+
+std::vector<std::int64_t> sites_from(const nb::object& given, std::int64_t sites) {
+    const AnyArray found = array_from(given, "sites");
+    const Index count = found.ndim() == 1 ? static_cast<Index>(found.shape(0)) : 0;
+    const Contiguous<std::int64_t> places(given, {count}, "sites", "int64");
+    for (Index k = 0; k < count; ++k) {
+        if (places.data()[k] < 0 || places.data()[k] >= sites) {
+            throw std::invalid_argument("a site is " + std::to_string(places.data()[k]) +
+                                        ": expected 0 to " + std::to_string(sites - 1));
+        }
+    }
+    return {places.data(), places.data() + count};
+}
+
+std::int64_t all_sites(const BlockFlow& self) {
+    std::size_t sites = 0;
+    for (std::size_t k = 0; k < self.blocks(); ++k) sites += self.sites(k);
+    return static_cast<std::int64_t>(sites);
+}
+
+// What a block does whose neighbors live elsewhere.
+void bind_surrounded(nb::class_<BlockFlow>& flow) {
+    flow.def(
+            "save",
+            [](const BlockFlow& self, std::int64_t k) {
+                const std::size_t block = checked_block(self, k);
+                const auto saved = at_work([&](const Poll&) { return self.save(block); });
+                return nb::bytes(saved.data(), saved.size());
+            },
+            nb::arg("k"), "All of a solved block that its next call goes on from.")
+        .def(
+            "load",
+            [](BlockFlow& self, std::int64_t k, const nb::bytes& saved) {
+                const std::size_t block = checked_block(self, k);
+                at_work([&](const Poll&) { self.load(block, saved.c_str(), saved.size()); });
+            },
+            nb::arg("k"), nb::arg("saved"),
+            "What save() gave, for a network of the same shape, divided alike, and finished.")
+        .def(
+            "hold",
+            [](BlockFlow& self, std::int64_t k, const nb::object& held) {
+                const std::size_t block = checked_block(self, k);
+                const Contiguous<std::uint8_t> labels(held, {all_sites(self)}, "held", "uint8");
+                at_work([&](const Poll&) { self.hold(block, labels.data()); });
+            },
+            nb::arg("k"), nb::arg("held"),
+            "Flow over walls at sites whose labels are fixed (1: label 0, 2: label 1, else 0).")
+        .def(
+            "carry",
+            [](BlockFlow& self, std::int64_t k, const nb::object& first, const nb::object& second,
+               const nb::object& amount) {
+                const std::size_t block = checked_block(self, k);
+                const auto flows = flows_from(first, second, amount, all_sites(self));
+                at_work([&](const Poll&) { self.carry(block, flows); });
+            },
+            nb::arg("k"), nb::arg("first"), nb::arg("second"), nb::arg("amount"),
+            "Let flow run from sites of a block (first) to sites of others (second).")
+        .def(
+            "wall_flows",
+            [](const BlockFlow& self, std::int64_t k) {
+                const std::size_t block = checked_block(self, k);
+                return flow_arrays(at_work([&](const Poll&) { return self.wall_flows(block); }));
+            },
+            nb::arg("k"), "(sites of a block, sites of others, what flows to these).")
+        .def(
+            "surround",
+            [](BlockFlow& self, const nb::object& sites, const nb::object& walls) {
+                const auto places = sites_from(sites, all_sites(self));
+                const Contiguous<std::int32_t> found(walls, {static_cast<Index>(places.size())},
+                                                     "walls", "int32");
+                std::vector<Distance> around;
+                for (std::size_t i = 0; i < places.size(); ++i) {
+                    if (found.data()[i] < 0) {
+                        throw std::invalid_argument("a distance is " +
+                                                    std::to_string(found.data()[i]) +
+                                                    ": expected 0 or more walls");
+                    }
+                    around.push_back({places[i], found.data()[i]});
+                }
+                at_work([&](const Poll&) { self.surround(around); });
+            },
+            nb::arg("sites"), nb::arg("walls"),
+            "How many walls lie between sites of others and a sink; all else reaches none.")
+        .def(
+            "measure_from",
+            [](BlockFlow& self, std::int64_t k, std::int32_t most) {
+                const std::size_t block = checked_block(self, k);
+                at_work([&](const Poll&) { self.measure_from(block, most); });
+            },
+            nb::arg("k"), nb::arg("most"),
+            "Find how many walls lie between a block's sites and a sink, by what surrounds it.")
+        .def(
+            "border",
+            [](const BlockFlow& self, std::int64_t k) {
+                const std::size_t block = checked_block(self, k);
+                const auto found = at_work([&](const Poll&) { return self.border(block); });
+                const auto column = [&](std::int32_t Distance::* field) {
+                    return fresh_array<std::int32_t>(
+                        {static_cast<Index>(found.size())}, [&](std::int32_t* out) {
+                            for (const Distance& one : found) *out++ = one.*field;
+                        });
+                };
+                const auto sites = fresh_array<std::int64_t>(
+                    {static_cast<Index>(found.size())}, [&](std::int64_t* out) {
+                        for (const Distance& one : found) *out++ = one.site;
+                    });
+                return nb::make_tuple(sites, column(&Distance::walls), column(&Distance::side));
+            },
+            nb::arg("k"),
+            "(sites of a block that have pairs over its walls, how many walls lie between each "
+            "and a sink, or -1, and its side: 1 the sources', -1 the sinks', 0 neither).")
+        .def(
+            "reach",
+            [](BlockFlow& self, std::int64_t k, const nb::object& sites) {
+                const std::size_t block = checked_block(self, k);
+                const auto from = sites_from(sites, all_sites(self));
+                const auto found = at_work([&](const Poll&) { return self.reach(block, from); });
+                return fresh_array<std::int64_t>(
+                    {static_cast<Index>(found.size())},
+                    [&](std::int64_t* out) { std::copy(found.begin(), found.end(), out); });
+            },
+            nb::arg("k"), nb::arg("sites"),
+            "Sources elsewhere reach these sites of a block; the sites of others that are reached "
+            "from it then. labels(of_all=True) are known after that.");
 }
 
 std::vector<Point> cuts_from(const nb::sequence& cuts, const Point& shape) {
@@ -265,8 +390,15 @@ void bind_blocks(nb::module_& m) {
         .def(
             "pushed", [](const BlockFlow& self) { return flow_arrays(self.pushed()); },
             "The same for all blocks, while nothing was merged or discharged.")
-        .def("impose", &impose, nb::arg("first"), nb::arg("second"), nb::arg("amount"),
-             nb::arg("sites"), "Let flow run over walls before anything is solved.");
+        .def(
+            "impose",
+            [](BlockFlow& self, const nb::object& first, const nb::object& second,
+               const nb::object& amount, std::int64_t sites) {
+                self.impose(flows_from(first, second, amount, sites));
+            },
+            nb::arg("first"), nb::arg("second"), nb::arg("amount"), nb::arg("sites"),
+            "Let flow run over walls before anything is solved.");
+    bind_surrounded(flow);
 }
 
 }  // namespace dope

@@ -29,6 +29,14 @@ struct WallFlow {
     std::int64_t amount;
 };
 
+// How many walls lie between a site and a sink, -1 where it reaches none; and whether it is on the
+// sources' side of its block (1), the sinks' (-1), or free (0).
+struct Distance {
+    std::int64_t site;
+    std::int32_t walls;
+    std::int32_t side = 0;
+};
+
 class BlockFlow {
   public:
     virtual ~BlockFlow() = default;
@@ -65,6 +73,18 @@ class BlockFlow {
     virtual std::vector<WallFlow> pushed() const = 0;
     virtual void impose(const std::vector<WallFlow>& flows) = 0;
     virtual std::size_t bytes() const = 0;
+
+    // Of a block whose neighbors live elsewhere.
+    virtual std::vector<char> save(std::size_t k) const = 0;
+    virtual void load(std::size_t k, const char* saved, std::size_t size) = 0;
+    virtual void hold(std::size_t k, const std::uint8_t* held) = 0;
+    virtual void carry(std::size_t k, const std::vector<WallFlow>& flows) = 0;
+    virtual std::vector<WallFlow> wall_flows(std::size_t k) const = 0;
+    virtual void surround(const std::vector<Distance>& around) = 0;
+    virtual void measure_from(std::size_t k, std::int32_t most) = 0;
+    virtual std::vector<Distance> border(std::size_t k) const = 0;
+    virtual std::vector<std::int64_t> reach(std::size_t k,
+                                            const std::vector<std::int64_t>& from) = 0;
 };
 
 // `cuts` are, for every axis, the rising places where it is cut. The weights are read by fill().

@@ -51,6 +51,27 @@ class BlockFlowOf : public BlockFlow {
     }
     std::size_t bytes() const override { return blocks_->bytes(); }
 
+    std::vector<char> save(std::size_t k) const override { return blocks_->save(k); }
+    void load(std::size_t k, const char* saved, std::size_t size) override {
+        blocks_->load(k, saved, size);
+    }
+    void hold(std::size_t k, const std::uint8_t* held) override { blocks_->hold(k, held); }
+    void carry(std::size_t k, const std::vector<WallFlow>& flows) override {
+        blocks_->carry(k, flows);
+    }
+    std::vector<WallFlow> wall_flows(std::size_t k) const override {
+        return blocks_->wall_flows(k);
+    }
+    void surround(const std::vector<Distance>& around) override { blocks_->surround(around); }
+    void measure_from(std::size_t k, std::int32_t most) override {
+        blocks_->measure_from(k, most);
+    }
+    std::vector<Distance> border(std::size_t k) const override { return blocks_->border(k); }
+    std::vector<std::int64_t> reach(std::size_t k,
+                                    const std::vector<std::int64_t>& from) override {
+        return blocks_->reach(k, from);
+    }
+
   protected:
     BlockFlowOf(Network network, double scale) : network_(std::move(network)), scale_(scale) {}
 

@@ -26,8 +26,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -392,7 +394,224 @@ class Blocks {
         }
     }
 
-    std::size_t bytes() const { return network_.bytes() + excess_.size() * sizeof(Excess); }
+    std::size_t bytes() const {
+        return network_.bytes() + excess_.size() * sizeof(Excess) +
+               distance_.size() * sizeof(std::int32_t) + marked_.size() / 8;
+    }
+
+    // --- A block whose neighbors live elsewhere --------------------------------------------------
+    //
+    // The network is then a block and the sites that it has pairs with. Those belong to blocks in
+    // other processes, and are never searched here: how far they are from a sink, what flows over
+    // the walls and which of them have a label for good, is told.
+
+    // The walls of a block where one end has its label for good (1: label 0, 2: label 1, else 0, by
+    // the caller's sites): w |1 - y| and w |0 - y| are flows of w from label 1, or to label 0.
+    void hold(std::size_t k, const std::uint8_t* held) {
+        Pause pause;
+        network_.for_each_crossing(
+            k, [](Site) { return true; },
+            [&](Site v, Arc m) {
+                pause(8);
+                const Site u = network_.head(v, m);
+                const std::uint8_t mine = held[network_.callers(v)];
+                const std::uint8_t theirs = held[network_.callers(u)];
+                if ((mine == 0) == (theirs == 0)) return;  // of two held ones nothing is asked
+                const Excess forth = network_.residual(v, m);
+                const bool out = mine == 2 || theirs == 1;
+                const Excess back = network_.residual(u, network_.opposite(v, m));
+                carry_over(k, v, m, static_cast<Excess>(out ? forth : -back));
+            });
+    }
+
+    // Lets flow run over the walls of a block, from its sites (first) to others (second).
+    void carry(std::size_t k, const std::vector<WallFlow>& flows) {
+        Pause pause;
+        for (const WallFlow& flow : flows) {
+            pause(16);
+            const Site v = network_.place(static_cast<std::size_t>(flow.first));
+            const Site u = network_.place(static_cast<std::size_t>(flow.second));
+            Arc m = 0;
+            while (m < network_.degree(v) && network_.head(v, m) != u) ++m;
+            const bool over = m < network_.degree(v) && network_.block_of(v) == k &&
+                              network_.block_of(u) != k;
+            if (!over || flow.amount > network_.residual(v, m) ||
+                -flow.amount > network_.residual(u, network_.opposite(v, m))) {
+                throw std::invalid_argument(
+                    "a flow of " + std::to_string(flow.amount) + " runs from site " +
+                    std::to_string(flow.first) + " to " + std::to_string(flow.second) +
+                    ": expected no more than the pair holds, over a wall of block " +
+                    std::to_string(k));
+            }
+            carry_over(k, v, m, static_cast<Excess>(flow.amount));
+        }
+    }
+
+    // All that flows over the walls of a block, seen from its sites.
+    std::vector<WallFlow> wall_flows(std::size_t k) const {
+        std::vector<WallFlow> found;
+        Pause pause;
+        network_.for_each_crossing(
+            k, [](Site) { return true; },
+            [&](Site v, Arc m) {
+                pause(8);
+                const Site u = network_.head(v, m);
+                const std::int64_t forth = network_.residual(v, m);
+                const std::int64_t back = network_.residual(u, network_.opposite(v, m));
+                if (forth == back) return;
+                found.push_back({network_.callers(v), network_.callers(u), (back - forth) / 2});
+            });
+        return found;
+    }
+
+    // How many walls lie between sites of others and a sink; those not named are cut off from all.
+    void surround(const std::vector<Distance>& around) {
+        distance_.assign(static_cast<std::size_t>(network_.sites()), kUnreachable);
+        for (const Distance& one : around) {
+            const Site v = network_.place(static_cast<std::size_t>(one.site));
+            distance_[static_cast<std::size_t>(v)] = one.walls;
+        }
+    }
+
+    // As measure(), for one block, by what surround() was told; more than `most` is out of reach.
+    void measure_from(std::size_t k, std::int32_t most) {
+        Pause pause;
+        network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+            pause(length);
+            const auto begin = distance_.begin() + first;
+            std::fill(begin, begin + length, kUnreachable);
+        });
+        std::vector<Way> ways;
+        network_.for_each_crossing(
+            k, [&](Site v) { return network_.level(v) >= 0; },
+            [&](Site v, Arc m) {
+                pause(8);
+                const std::int32_t beyond = distance_[static_cast<std::size_t>(network_.head(v, m))];
+                if (beyond < most && network_.residual(v, m) > 0) ways.push_back({v, m, beyond});
+            });
+        std::stable_sort(ways.begin(), ways.end(),
+                         [](const Way& a, const Way& b) { return a.distance < b.distance; });
+        std::vector<Site> queue;
+        for (std::size_t first = 0, end = 0; first < ways.size(); first = end) {
+            const std::int32_t walls = ways[first].distance + 1;
+            const auto reach = [&](Site v) {
+                std::int32_t& known = distance_[static_cast<std::size_t>(v)];
+                if (network_.level(v) < 0 || known != kUnreachable) return;
+                known = walls;
+                queue.push_back(v);
+            };
+            queue.clear();
+            for (; end < ways.size() && ways[end].distance + 1 == walls; ++end) {
+                reach(ways[end].site);
+            }
+            for (std::size_t q = 0; q < queue.size(); ++q) {
+                const Site v = queue[q];
+                pause(4 * network_.degree(v));
+                for (Arc m = 0; m < network_.degree(v); ++m) {
+                    const Site u = network_.head(v, m);
+                    if (u != v && network_.is_open(u, network_.opposite(v, m))) reach(u);
+                }
+            }
+        }
+    }
+
+    // The sites of a block that have pairs over its walls, how far each is from a sink, and its side.
+    std::vector<Distance> border(std::size_t k) const {
+        std::vector<Distance> found;
+        Site last = -1;
+        Pause pause;
+        network_.for_each_crossing(
+            k, [](Site) { return true; },
+            [&](Site v, Arc) {
+                pause(2);
+                if (v == std::exchange(last, v)) return;
+                const std::int32_t walls = distance(v);
+                const Level level = network_.level(v);
+                found.push_back({network_.callers(v), walls == kUnreachable ? -1 : walls,
+                                 level > 0 ? 1 : level < 0 ? -1 : 0});
+            });
+        return found;
+    }
+
+    // Sources elsewhere reach these sites of a block: labels(of_all) has label 1 there, and where
+    // they lead inside it. The sites of others that are reached from the block, then.
+    std::vector<std::int64_t> reach(std::size_t k, const std::vector<std::int64_t>& from) {
+        marked_.assign(static_cast<std::size_t>(network_.sites()), false);
+        Pause pause;
+        std::vector<Site> queue;
+        for (const std::int64_t site : from) {
+            const Site v = network_.place(static_cast<std::size_t>(site));
+            if (network_.block_of(v) != k || network_.level(v) < 0) {
+                throw std::invalid_argument("site " + std::to_string(site) +
+                                            " is reached by sources, and leads to a sink or is not "
+                                            "in the block: expected no path that is left");
+            }
+            if (network_.level(v) == 0) mark(v, queue);
+        }
+        for (std::size_t q = 0; q < queue.size(); ++q) {
+            const Site v = queue[q];
+            pause(4 * network_.degree(v));
+            for (Arc m = 0; m < network_.degree(v); ++m) {
+                const Site u = network_.head(v, m);
+                if (network_.is_open(v, m) && network_.level(u) == 0) mark(u, queue);
+            }
+        }
+        std::vector<std::int64_t> reached_there;
+        network_.for_each_crossing(
+            k, [&](Site v) { return network_.level(v) > 0 || reached(v); },
+            [&](Site v, Arc m) {
+                if (network_.residual(v, m) == 0) return;
+                reached_there.push_back(network_.callers(network_.head(v, m)));
+            });
+        std::sort(reached_there.begin(), reached_there.end());
+        reached_there.erase(std::unique(reached_there.begin(), reached_there.end()),
+                            reached_there.end());
+        return reached_there;
+    }
+
+    // All of a solved block that its next call goes on from, as bytes of this machine; none of what
+    // was told of its surroundings.
+    std::vector<char> save(std::size_t k) const {
+        if (!blocks_[k].shifts.empty()) {
+            throw std::runtime_error("flow is on its way to the block: expected solve() first");
+        }
+        const typename Search::Standing standing = blocks_[k].search->standing();
+        static_assert(std::is_trivially_copyable_v<ExactSum>);
+        std::size_t size =
+            sizeof(standing) + sizeof(ExactSum) + excess_.size() * sizeof(Excess);
+        network_.for_each_store([&](const void*, std::size_t bytes) { size += bytes; });
+        std::vector<char> saved(size);
+        char* out = saved.data();
+        const auto put = [&](const void* from, std::size_t bytes) {
+            if (bytes > 0) std::memcpy(out, from, bytes);
+            out += bytes;
+        };
+        put(&standing, sizeof(standing));
+        put(&blocks_[k].beyond, sizeof(ExactSum));
+        put(excess_.data(), excess_.size() * sizeof(Excess));
+        network_.for_each_store(put);
+        return saved;
+    }
+    // What save() gave, of a network of the same kind and shape that was divided in the same way.
+    void load(std::size_t k, const char* saved, std::size_t size) {
+        typename Search::Standing standing;
+        std::size_t expected =
+            sizeof(standing) + sizeof(ExactSum) + excess_.size() * sizeof(Excess);
+        network_.for_each_store([&](const void*, std::size_t bytes) { expected += bytes; });
+        if (size != expected) {
+            throw std::invalid_argument(std::to_string(size) + " bytes were saved: expected " +
+                                        std::to_string(expected));
+        }
+        const auto take = [&](void* to, std::size_t bytes) {
+            if (bytes > 0) std::memcpy(to, saved, bytes);
+            saved += bytes;
+        };
+        take(&standing, sizeof(standing));
+        take(&blocks_[k].beyond, sizeof(ExactSum));
+        take(excess_.data(), excess_.size() * sizeof(Excess));
+        network_.for_each_store(take);
+        blocks_[k].search->stand(standing);
+    }
 
   private:
     struct Conflict {
@@ -479,6 +698,13 @@ class Blocks {
         network_.push_over_wall(v, m, amount);
         blocks_[network_.block_of(v)].shifts.push_back({v, static_cast<Excess>(-amount)});
         blocks_[network_.block_of(u)].shifts.push_back({u, amount});
+    }
+
+    // The same, where nobody searches the other side.
+    void carry_over(std::size_t k, Site v, Arc m, Excess amount) {
+        if (amount == 0) return;
+        network_.push_over_wall(v, m, amount);
+        blocks_[k].shifts.push_back({v, static_cast<Excess>(-amount)});
     }
 
     // The pace of an arc that flow is pushed over in this direction.

@@ -123,6 +123,12 @@ class FewArcs {
     static void erase(OpenSet& set, Arc m) { set = static_cast<OpenSet>(set & ~(1U << m)); }
     void set_open(Site v, const OpenSet& set) { at(v).away = at(v).towards = set; }
 
+    // visit(bytes, number of them) for all that changes while flow moves.
+    template <class Visit>
+    void for_each_store(Visit&& visit) const {
+        visit(records_.data(), records_.size() * sizeof(Record));
+    }
+
   private:
     struct Record {
         Capacity residual[kArcs];

@@ -208,6 +208,15 @@ class GraphNetwork {
         }
     }
 
+    // visit(bytes, number of them) for all that changes while flow moves.
+    template <class Visit>
+    void for_each_store(Visit&& visit) const {
+        visit(residual_.data(), residual_.size() * sizeof(Capacity));
+        visit(level_.data(), level_.size() * sizeof(Level));
+        visit(parent_.data(), parent_.size() * sizeof(StoredArc));
+        visit(shut_.data(), shut_.size() * sizeof(bool));
+    }
+
   private:
     static SharedArray<std::size_t> checked_rows(std::int64_t sites) {
         if (sites < 0 || sites > kMostArcs) {

@@ -177,6 +177,16 @@ class ManyArcs {
         for (std::size_t k = 0; k < rows_.words; ++k) sets[k] = sets[rows_.words + k] = set[k];
     }
 
+    // visit(bytes, number of them) for all that changes while flow moves.
+    template <class Visit>
+    void for_each_store(Visit&& visit) const {
+        visit(residual_.data(), residual_.size() * sizeof(Capacity));
+        visit(open_.data(), open_.size() * sizeof(Word));
+        visit(level_.data(), level_.size() * sizeof(Level));
+        visit(mark_.data(), mark_.size() * sizeof(std::uint8_t));
+        visit(parent_.data(), parent_.size() * sizeof(StoredArc));
+    }
+
   private:
     // Rows are read in whole vectors, the last of them past the last site.
     static constexpr std::size_t kSlack = 48;

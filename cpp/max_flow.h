@@ -251,6 +251,27 @@ class MaxFlow {
 
     std::int64_t sites() const { return static_cast<std::int64_t>(sites_); }
 
+    // What a solved search knows beside the network, so that another on the same one goes on there.
+    struct Standing {
+        Level source_depth;
+        Level sink_depth;
+        std::int64_t adoptions_when_cold;
+        bool planted;
+    };
+    Standing standing() const {
+        require_solved();
+        return {source_.depth, sink_.depth, adoptions_when_cold_,
+                !rootless_ && source_.closed() && sink_.closed()};
+    }
+    void stand(const Standing& there) {
+        source_ = sink_ = Forest();
+        source_.depth = source_.most = there.source_depth;
+        sink_.depth = sink_.most = there.sink_depth;
+        adoptions_when_cold_ = there.adoptions_when_cold;
+        rootless_ = dropped_ = !there.planted;
+        state_ = State::kSolved;
+    }
+
   private:
     using StoredArc = typename Network::StoredArc;
     static constexpr StoredArc kNone = Parent<StoredArc>::kNone;

@@ -250,6 +250,26 @@ class BlockFlow:
         """Send excess over the walls, towards the nearest sinks."""
     def check(self, g: int) -> None:
         """Recompute slowly what must hold; RuntimeError where it does not."""
+    def save(self, k: int) -> bytes:
+        """All of a solved block that its next call goes on from."""
+    def load(self, k: int, saved: bytes) -> None:
+        """What save() gave, for a network of the same shape, divided alike, and finished."""
+    def hold(self, k: int, held: NDArray[np.uint8]) -> None:
+        """Flow over walls at sites whose labels are fixed (1: label 0, 2: label 1, else 0)."""
+    def carry(
+        self, k: int, first: NDArray[np.int64], second: NDArray[np.int64], amount: NDArray[np.int64]
+    ) -> None:
+        """Let flow run from sites of a block (first) to sites of others (second)."""
+    def wall_flows(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """(sites of a block, sites of others, what flows to these)."""
+    def surround(self, sites: NDArray[np.int64], walls: NDArray[np.int32]) -> None:
+        """How many walls lie between sites of others and a sink; all else reaches none."""
+    def measure_from(self, k: int, most: int) -> None:
+        """Find how many walls lie between a block's sites and a sink, by what surrounds it."""
+    def border(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """(sites of a block that have pairs over its walls, walls between each and a sink, or -1, its side)."""
+    def reach(self, k: int, sites: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sources elsewhere reach these sites of a block; the sites of others that are reached from it then."""
     def certify(self) -> bool:
         """Whether no path is left, where no survey found a conflict."""
     def push(self) -> int:

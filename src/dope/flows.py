@@ -167,3 +167,50 @@ class BlockFlow(Protocol):
     def check(self, g: int, /) -> None:
         """Recompute slowly what must hold after `solve`, `discharge` and `bracket`; RuntimeError where it does not."""
         ...
+
+
+class SurroundedFlow(BlockFlow, Protocol):
+    """One whose blocks, but one, live elsewhere: it holds that block and the sites around it, which are never solved.
+
+    How far the sites around are from a sink (`surround`), what flows over the walls (`carry`) and which sites have a label
+    for good (`hold`) is told. Sites are those of the region, in its own order.
+    """
+
+    def save(self, k: int, /) -> bytes:
+        """All of the solved block that its next call goes on from."""
+        ...
+
+    def load(self, k: int, saved: bytes, /) -> None:
+        """What `save` gave, for one of the same shape that was opened alike, and finished but not filled."""
+        ...
+
+    def hold(self, k: int, held: npt.NDArray[np.uint8], /) -> None:
+        """Have flow over walls do what sites with a label for good do (1: label 0, 2: label 1; else 0)."""
+        ...
+
+    def carry(self, k: int, first: Sites, second: Sites, amount: npt.NDArray[np.int64], /) -> None:
+        """Let flow run from sites of the block (first) to sites around (second); ValueError where a pair holds less."""
+        ...
+
+    def wall_flows(self, k: int, /) -> SeamFlows:
+        """All that flows over the walls of the block, seen from its sites."""
+        ...
+
+    def surround(self, sites: Sites, walls: npt.NDArray[np.int32], /) -> None:
+        """How many walls lie between sites around and a sink; those that are not named reach none."""
+        ...
+
+    def measure_from(self, k: int, most: int, /) -> None:
+        """Find how many walls lie between sites of the block and a sink; more than `most` is out of reach."""
+        ...
+
+    def border(self, k: int, /) -> tuple[Sites, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The block's sites with pairs over walls, their distances (-1: they reach no sink), and their sides.
+
+        A side is 1 where sources inside the block reach the site, -1 where it reaches sinks inside, 0 otherwise.
+        """
+        ...
+
+    def reach(self, k: int, sites: Sites, /) -> Sites:
+        """Sources elsewhere reach these sites: labels `of_all` count them in. The sites around that are reached then."""
+        ...

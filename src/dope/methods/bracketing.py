@@ -1,4 +1,4 @@
-"""Bracketing: the global minimum of a submodular energy that need not fit into memory, block by block, in passes.
+"""Bracketing: the global minimum of a submodular energy that need not fit into memory, or into one machine.
 
 Let y* be the smallest minimiser, and some sites be *open*: their labels are not known yet. With everything outside a
 block held at what is known, and open sites there at 0, the smallest minimiser of the block is at most y*; with those at
@@ -6,144 +6,143 @@ block held at what is known, and open sites there at 0, the smallest minimiser o
 
     pass 1    all blocks, everything outside open
     pass 2    blocks cut in the middle of those of pass 1: what was open near seams now lies inside
-    ...       the two partitions by turns, only blocks with open sites, while passes prove something
-    finish    the energy that is left on the open sites, with all else held, is small: it is solved as one graph.
-              Where it is not, blocks are solved without their pairs to open sites of others: that is a lower bound,
-              and E(y) exceeds it by what those pairs cost
+    ...       the two partitions by turns, only blocks with open sites, while passes prove much
+    flows     what is still open is solved where it lies, by flows over the seams (`flow_rounds`), to the end
 
-A block reads its part of the arrays where it runs, and keeps nothing; a reply follows from the message alone. The
-coordinator holds a code of two bits per site, compressed (`known`), and files of replies, if asked to (`checkpoint`).
-So blocks may run anywhere, fail and run again, in any order: the labels are those of y*, to the bit.
+A block reads its part of the arrays where it runs, and what others found on the board, and leaves there what it found
+(`rounds`). The coordinator only counts. So blocks may run anywhere, fail and run again, in any order: the labels are those
+of y*, to the bit.
 """
 
 from __future__ import annotations
 
 import math
+import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dope.arrays import Box, Sites
+from dope.arrays import BinaryLabels, Box
+from dope.boards import Board, FolderBoard
 from dope.cancellation import check_cancelled
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import Measured, measure_facts
 from dope.fixed_point import Costs, FixedPoint
-from dope.methods.bracket_block import BoxRecipe, Extract, Extracted, Finish, Finished, Prove, Proved, Settle, grid_of
-from dope.methods.checkpoint import Checkpoint, read_manifest, require_new
-from dope.methods.known import OPEN, Codes, Known, packed, unpacked
-from dope.pairs import GraphPairs
-from dope.partition import Partition
-from dope.protocols import Executor, FlowSolver, Leave, Problem, require_flow_solver
+from dope.methods.bracket_block import BoxRecipe, Finish, Prove, grid_of, sites_of
+from dope.methods.codes import labels_in, overlaid
+from dope.methods.flow_block import FlowRecipe
+from dope.methods.flow_rounds import FlowRounds
+from dope.methods.rounds import Left, Reference, Rounds, Task
+from dope.methods.tiling import Tiling, box_of, common, hull, size
+from dope.protocols import FlowSolver, Leave, Problem, require_flow_solver
 from dope.rounding import nearest, rounded_down
 from dope.steps import BlockTask, BracketingStep, Tasks
 
 # A pass that leaves more than this share of what was open open is the last.
 WORTH_ANOTHER_PASS = 0.5
-# What the graph of the open sites takes, per site and per neighbour, while it is put together and solved.
-GRAPH_SITE_BYTES, GRAPH_PAIR_BYTES = 120, 100
-# That compressed codes of a few sites can take more than as they are.
-MORE_BYTES = 1 << 12
-# Open sites that are solved as one graph where nobody set a limit to memory.
-OPEN_SITES = 5_000_000
+# Of memory that the caller allows, the part that opened blocks may keep between two visits.
+SHELF_SHARE = 4
+# The same where nobody set a limit.
+SHELF_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class Bracketing:
-    """The global minimum of a submodular energy on a grid, in passes over blocks that need not be in memory together.
+    """The global minimum of a submodular energy on a grid, over blocks that need not be in memory together.
 
     Attributes
     ----------
-    passes : at most so many; what is still open then is solved at once, if it fits into memory.
-    memory : bytes that the coordinator may take for that; None allows for a few million sites.
-    checkpoint : a folder for the replies of blocks, from which a run can be resumed.
-    resume : whether to go on from the replies in that folder.
+    passes : at most so many in which blocks prove labels, each by itself; what is open then is solved by flows.
+    rounds : at most so many sweeps of flows, None for as many as it takes. With fewer the run may end undecided, with the
+        gap that is known then.
+    memory : bytes of opened blocks that a process may keep for their next visit; None for a part of what the run may take.
+    checkpoint : a folder for what blocks find, from which a run can be resumed; as `checkpoint` of `minimize`.
+    resume : whether to go on from what is in that folder.
     """
 
     reads_boxes: ClassVar[bool] = True
     resumable: ClassVar[bool] = True
 
     passes: int = 8
+    rounds: int | None = None
     memory: int | None = None
     checkpoint: str | None = None
     resume: bool = False
 
     def __post_init__(self) -> None:
-        passes: object = self.passes
-        if not isinstance(passes, (int, np.integer)) or isinstance(passes, bool) or passes < 1:
-            raise InputError(f"Bracketing: passes is {self.passes!r}; expected a whole number of 1 or more.")
+        for name, value, least in (("passes", self.passes, 0), ("rounds", self.rounds, 0)):
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            if not (value is None and name == "rounds") and not (whole and value is not None and value >= least):
+                raise InputError(f"Bracketing: {name} is {value!r}; expected a whole number of {least} or more.")
         if self.resume and self.checkpoint is None:
             raise InputError("Bracketing: resume is True without a checkpoint; expected the folder to go on from.")
 
     def steps(self, problem: Problem) -> Generator[BracketingStep, None, None]:
-        """One Step per pass, and one at the end."""
+        """One Step per pass and sweep, and one at the end."""
         begun = time.perf_counter()
         solver = _checked(problem)
-        told = self._told_by(problem)
-        told._require_folder()
+        board: Board = problem.board
+        if self.checkpoint is not None:
+            board = FolderBoard(self.checkpoint, resume=self.resume)
         log = TaskLog()
         energy = measure_facts(problem.energy, problem.partition, problem.executor, done=log.measured(problem))
-        problem = replace(problem, energy=energy)
+        problem = replace(problem, energy=energy, board=board)
         fixed = FixedPoint.for_costs(_costs(energy), solver.bits)
-        run = _Run(problem, solver, fixed, told._checkpoint(problem, fixed), log)
+        board.begin(manifest_of(problem, self, fixed))
+        run = _Run(problem, solver, fixed, log, self._room(problem))
         stopped: str | None = None
-        number, before = 0, math.inf
-        while stopped is None:
+        number, left, before = 0, run.open, math.inf
+        while left and number < self.passes and left <= WORTH_ANOTHER_PASS * before:
             number += 1
             run.prove(number)
-            left = run.known.open
+            before = left if number > 1 or run.open > WORTH_ANOTHER_PASS * left else math.inf
+            left = run.open
             try:
                 yield run.step(number, time.perf_counter() - begun)
             except Leave:
                 stopped = "cancelled"
                 break
-            if left == 0 or number >= self.passes or left > WORTH_ANOTHER_PASS * before:
-                break
-            before = left if number > 1 else math.inf  # the second pass is the first that sees what lies beyond seams
-        if stopped is None and run.known.open and run.known.open <= told._open_sites(energy):
-            run.solve_rest()
-        stopped = stopped or ("undecided" if run.known.open else "exact")
-        if run.known.open:
-            run.settle()
-        yield run.last(number + 1, stopped, begun)
+        if stopped is None and run.open:
+            stopped, number = yield from self._flows(run, number, begun)
+        yield run.last(number + 1, stopped or "exact", begun)
 
-    def _told_by(self, problem: Problem) -> Bracketing:
-        """What the problem says where nothing was said here: half of its memory is for the open sites."""
-        memory = self.memory
-        if memory is None and problem.memory is not None:
-            memory = problem.memory // 2
-        if self.checkpoint is not None or problem.checkpoint is None:
-            return replace(self, memory=memory)
-        return replace(self, memory=memory, checkpoint=problem.checkpoint, resume=problem.resume)
+    def _flows(
+        self, run: _Run, number: int, begun: float
+    ) -> Generator[BracketingStep, None, tuple[str | None, int]]:
+        """Sweeps of flows over what is open, until it is decided or somebody leaves; why it stopped, if before the end."""
+        with run.flows() as flows:
+            sweeps = flows.sweeps()
+            for done, waiting in enumerate(sweeps):
+                number += 1
+                stopped = "undecided" if self.rounds is not None and done >= self.rounds and waiting else None
+                try:
+                    yield run.step(number, time.perf_counter() - begun)
+                except Leave:
+                    stopped = "cancelled"
+                if stopped:
+                    flows.settle(waiting)
+                    return stopped, number
+            flows.reach()
+        return None, number
 
-    def _open_sites(self, energy: Energy) -> int:
-        if self.memory is None:
-            return OPEN_SITES
-        return self.memory // (GRAPH_SITE_BYTES + GRAPH_PAIR_BYTES * energy.pairs.degree // 2)
-
-    def _require_folder(self) -> None:
-        """Refuse a folder that cannot be used before all arrays are read."""
-        if self.checkpoint is not None:
-            (read_manifest if self.resume else require_new)(Path(self.checkpoint))
-
-    def _checkpoint(self, problem: Problem, fixed: FixedPoint) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        manifest = manifest_of(problem.energy, problem.partition, fixed)
-        make = Checkpoint.of if self.resume else Checkpoint.new
-        return make(Path(self.checkpoint), manifest)
+    def _room(self, problem: Problem) -> int:
+        if self.memory is not None:
+            return self.memory
+        return SHELF_BYTES if problem.memory is None else problem.memory // SHELF_SHARE
 
 
-def manifest_of(energy: Energy, partition: Partition, fixed: FixedPoint) -> dict[str, Any]:
-    """What replies follow from."""
+def manifest_of(problem: Problem, method: Bracketing, fixed: FixedPoint) -> dict[str, Any]:
+    """What posts follow from."""
+    energy, partition = problem.energy, problem.partition
     facts, pairs = energy.facts, grid_of(energy)
     assert facts is not None
     return {
+        "method": f"Bracketing(passes={method.passes})",
         "shape": list(energy.shape),
         "arrays": facts.digest,
         "kernel": pairs.offsets.tolist(),
@@ -158,10 +157,11 @@ def _checked(problem: Problem) -> FlowSolver:
     if not problem.energy.submodular:
         raise InputError(
             f"a pair weight is as low as {problem.energy.pairs.lowest:g}; Bracketing() needs weights of 0 or more. "
-            f"Use Admm(), which takes any sign, with arrays in memory."
+            f"Use Admm(), which takes any sign."
         )
     if problem.partition.cuts is None or problem.partition.overlaps:
         raise InputError("the blocks overlap, or are of a graph; Bracketing() needs blocks of a grid without overlap.")
+    require_flow_solver(problem.solver, "open_blocks", method="Bracketing()")
     return require_flow_solver(problem.solver, "open_flow", method="Bracketing()")
 
 
@@ -175,129 +175,119 @@ class TaskLog:
 
     def __init__(self) -> None:
         self._tasks: list[BlockTask] = []
-        self._statistics: object | None = None
+        self.statistics: object | None = None
 
     def measured(self, problem: Problem) -> Callable[[int, Measured], None]:
         """Takes the replies of those that measure the facts of an energy."""
         places, grid = [_box(block.where) for block in problem.partition.blocks], grid_of(problem.energy)
 
         def done(k: int, reply: Measured) -> None:
-            sites, region = _size(places[k]), _size(grid.around(places[k]))
+            sites, region = size(places[k]), size(grid.around(places[k]))
             self._tasks.append(reply.work.as_task(k, "measure", sites=sites, region=region))
 
         return done
 
-    def ask(self, executor: Executor, recipes: Sequence[BoxRecipe], messages: Sequence[Any], take: Any) -> list[Any]:
-        """The replies; `take` gets each with its place as soon as it is there."""
+    def done(self, tasks: Sequence[Task | None]) -> Callable[[int, Left], None]:
+        """Takes what blocks left for these tasks."""
 
-        def done(k: int, reply: Any) -> None:
-            message = messages[k]
-            sites, region = _size(getattr(message, "mine", recipes[k].where)), _size(message.region)
-            sent = len(message.codes or b"")
-            self._tasks.append(
-                reply.work.as_task(k, message.kind, sites=sites, region=region, sent=sent, received=reply.bytes)
-            )
-            if take is not None:
-                take(k, reply)
+        def done(k: int, left: Left) -> None:
+            task = tasks[k]
+            if task is None or left.work is None:
+                return
+            ask = task.message
+            sizes = {"sites": size(ask.mine), "region": size(ask.region)}
+            self._tasks.append(left.work.as_task(k, ask.kind, **sizes, received=left.bytes))
 
-        with executor.gather(recipes) as crew:
-            replies = crew.ask(messages, done=done)
-            self._statistics = getattr(crew, "statistics", None)
-        return replies
+        return done
 
     def read(self) -> Tasks:
-        tasks = Tasks(tuple(self._tasks), self._statistics)
-        self._tasks, self._statistics = [], None
+        tasks = Tasks(tuple(self._tasks), self.statistics)
+        self._tasks, self.statistics = [], None
         return tasks
 
 
 class _Run:
-    """The coordinator's side."""
+    """The coordinator's side: where posts are, how many sites are open in each cell, and in which box."""
 
-    def __init__(
-        self, problem: Problem, solver: FlowSolver, fixed: FixedPoint, checkpoint: Checkpoint | None, log: TaskLog
-    ) -> None:
-        self._problem, self._energy, self._fixed, self._checkpoint = problem, problem.energy, fixed, checkpoint
-        self._solver, self._log = solver, log
-        self._partitions = [problem.partition, problem.partition.shifted()]
-        cuts = [partition.cuts or () for partition in self._partitions]
-        self.known = Known(self._energy.shape, cuts)
-        problem.live.show(lambda box: self.known.labels(self._energy.whole if box is None else box))
+    def __init__(self, problem: Problem, solver: FlowSolver, fixed: FixedPoint, log: TaskLog, room: int) -> None:
+        self._problem, self._energy, self._fixed, self._board = problem, problem.energy, fixed, problem.board
+        self._solver, self._log, self._room = solver, log, room
+        self._name = secrets.token_hex(8)  # of what is kept on shelves
+        shape = self._energy.shape
+        partitions = [problem.partition, problem.partition.shifted()]
+        self._tilings = [Tiling(shape, partition.cuts or ()) for partition in partitions]
+        both = [sorted({*one, *other}) for one, other in zip(*(p.cuts or () for p in partitions), strict=True)]
+        self._cells = Tiling(shape, both)
+        self._open: dict[int, tuple[int, Box | None]] = {i: (size(b), b) for i, b in enumerate(self._cells.boxes)}
+        self._proved: list[dict[int, Reference]] = []  # by pass and block
+        self._flows: FlowRounds | None = None
+        self._most = sites_of([box for tiling in self._tilings for box in tiling.boxes])
+        problem.live.show(lambda box: self.labels(self._energy.whole if box is None else box))
+
+    @property
+    def open(self) -> int:
+        """How many sites are not proved."""
+        return sum(number for number, _ in self._open.values())
+
+    def labels(self, box: Box) -> BinaryLabels:
+        """Those that are known, proved or not; 0 where none is."""
+        contents = [self._board.read(one.name, one.digest) for one in self._posts_at(box)]
+        return labels_in(overlaid(box, contents, sites=self._most))
 
     def prove(self, number: int) -> None:
-        """Pass `number`, from what was known before it; replies that are in files already are taken from there."""
-        partition = self._partitions[(number - 1) % 2]
-        messages = self._messages(partition, Prove)
-        for k, message in enumerate(messages if self._checkpoint is not None else ()):
-            codes = None if message is None else self._kept(number, k, message.mine)
-            if message is not None and codes is not None:
-                self.known.write(message.mine, codes)
-                messages[k] = None
-
-        def take(k: int, reply: Proved) -> None:
-            if self._checkpoint is not None:
-                self._checkpoint.save(number, k, _text(reply.mine), reply.codes)
-            # While others work; what they were sent was packed before.
-            self.known.write(reply.mine, _codes(reply))
-
-        self._ask(partition, messages, take)
-
-    def _kept(self, number: int, k: int, mine: Box) -> Codes | None:
-        """What a block has found before, if it is in a file and whole."""
-        assert self._checkpoint is not None
-        sides = [s.stop - s.start for s in mine]
-        blob = self._checkpoint.load(number, k, _text(mine), most=2 * math.prod(sides) // 8 + MORE_BYTES)
-        try:
-            return None if blob is None else unpacked(blob, sides)
-        except DopeError:
-            return None
-
-    def solve_rest(self) -> None:
-        """What is left on the open sites as one graph, solved here."""
-        partition = self._partitions[0]
-        replies: list[Extracted | None] = self._ask(partition, self._messages(partition, Extract))
-        parts = [part for part in replies if part is not None]
-        sites = np.concatenate([part.sites for part in parts])
-        order = np.argsort(sites)
-        unary, first, second, weights = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("unary", "first", "second", "weights")
-        )
-        del replies, parts  # as large as the graph
-        labels = self._solve_graph(sites[order], unary[order], first, second, weights)
-        for block in partition.blocks:
+        """Pass `number`, from what was known before it."""
+        tiling, grid = self._tilings[(number - 1) % 2], grid_of(self._energy)
+        tasks: list[Task | None] = []
+        for k, block in enumerate(tiling.boxes):
             check_cancelled()
-            box = self.known.open_box(_box(block.where))
-            if box is None:
+            mine = self._open_box(block)
+            if mine is None:
+                tasks.append(None)
                 continue
-            codes = self.known.read(box)
-            places = np.nonzero(codes & OPEN)
-            whole = tuple(p + s.start for p, s in zip(places, box, strict=True))
-            found = np.searchsorted(sites[order], np.ravel_multi_index(whole, self._energy.shape))
-            codes[places] = labels[found]
-            self.known.write(box, codes)
+            region = grid.around(mine)
+            message = Prove(self._solver, self._fixed, mine, region)
+            tasks.append(Task(message, self._codes_at(region), f"prove-{number:02}/{k:06}"))
+        recipes = [BoxRecipe(self._energy, box, self._cells, self._most) for box in tiling.boxes]
+        with Rounds(self._problem.executor, self._board, recipes) as rounds:
+            found = rounds.play(tasks, done=self._log.done(tasks))
+            self._log.statistics = rounds.statistics
+        self._proved.append({k: left.post for k, left in enumerate(found) if left is not None})
+        for left in found:
+            for cell, unproved, box in () if left is None else left.summary["cells"]:
+                self._open[int(cell)] = int(unproved), None if box is None else box_of(box)
 
-    def _solve_graph(self, sites: Sites, unary: Sites, first: Sites, second: Sites, weights: Sites) -> Codes:
-        """The smallest minimiser of an integer energy on a graph of these sites."""
-        ends = np.searchsorted(sites, first), np.searchsorted(sites, second)
-        pairs = GraphPairs(len(sites), *ends, weights.astype(np.float64))  # not sorted, which no flow asks for
-        flow = self._solver.open_flow(pairs, FixedPoint(1.0, 64, 0.0))
-        flow.minimize(unary.astype(np.float64))
-        return flow.labels().astype(np.uint8)
+    def _open_box(self, block: Box) -> Box | None:
+        """The smallest box in a block, which consists of whole cells, that holds all its open sites."""
+        found = [self._open[cell][1] for cell in self._cells.within(block)]
+        return hull([box for box in found if box is not None])
 
-    def settle(self) -> None:
-        """Labels for the sites that are still open, block by block."""
-        partition = self._partitions[0]
-        replies: list[Proved | None] = self._ask(partition, self._messages(partition, Settle))
-        for reply in replies:
-            if reply is not None:
-                self.known.write(reply.mine, _codes(reply))
+    def _codes_at(self, region: Box) -> tuple[Reference, ...]:
+        """The posts of passes that tell of a region, in the order of the passes."""
+        return tuple(
+            posts[k]
+            for number, posts in enumerate(self._proved)
+            for k in self._tilings[number % 2].within(region)
+            if k in posts
+        )
+
+    def _posts_at(self, region: Box) -> list[Reference]:
+        """The same, and what flows said last."""
+        found = list(self._codes_at(region))
+        if self._flows is not None:
+            for k in self._tilings[0].within(region):
+                last = self._flows.reaches.get(k) or self._flows.flows.get(k)
+                found += [] if last is None else [last]
+        return found
+
+    def flows(self) -> _Flowing:
+        return _Flowing(self)
 
     def step(self, number: int, seconds: float) -> BracketingStep:
-        left = self.known.open
+        left = self.open
         return BracketingStep(
             round=number,
             energy=None,
-            disagreeing=left,
+            disagreeing=left if self._flows is None else self._flows.sent,
             seconds=seconds,
             proved=1.0 - left / math.prod(self._energy.shape),
             rounding_error=self._fixed.error,
@@ -306,51 +296,77 @@ class _Run:
 
     def last(self, number: int, stopped: str, begun: float) -> BracketingStep:
         """The energy of the labels, what bounds it, and the labels in their place."""
-        target, partition = self._problem.target, self._partitions[0]
-        around = [grid_of(self._energy).around(_box(block.where)) for block in partition.blocks]
+        target, boxes, grid = self._problem.target, self._tilings[0].boxes, grid_of(self._energy)
         anywhere = getattr(target, "anywhere", False)
-        messages = []
-        for region in around:
+        tasks: list[Task | None] = []
+        unique = secrets.token_hex(4)  # labels are written in every run, whatever is on the board
+        for k, box in enumerate(boxes):
             check_cancelled()
-            messages.append(Finish(region, packed(self.known.read(region)), target if anywhere else None))
-        finished: list[Finished] = self._ask(partition, messages)
+            region = grid.around(box)
+            reads = self._posts_at(region)
+            near = [] if self._flows is None else [n for n in self._tilings[0].within(region) if n in self._flows.flows]
+            flows = tuple((n, len(reads) + i) for i, n in enumerate(near))
+            sent = [self._flows.flows[n] for n in near] if self._flows is not None else []
+            message = Finish(box, region, flows, self._fixed.scale, target if anywhere else None)
+            tasks.append(Task(message, (*reads, *sent), f"finish-{unique}/{k:06}"))
+        recipes = [BoxRecipe(self._energy, box, self._cells, self._most) for box in boxes]
+        with Rounds(self._problem.executor, self._board, recipes) as rounds:
+            found = [left for left in rounds.play(tasks, done=self._log.done(tasks)) if left is not None]
+            self._log.statistics = rounds.statistics
+        self._board.drop([left.post.name for left in found])
         if target is not None and not anywhere:  # such as an array in memory, or chunks that several boxes share
-            for block in partition.blocks:
-                box = _box(block.where)
-                target[box] = self.known.labels(box)
-        value = sum((one.energy for one in finished), Fraction(self._energy.constant))
-        left_out = sum((one.left_out for one in finished), Fraction(0))
+            for box in boxes:
+                target[box] = self.labels(box)
+        value = sum((Fraction(left.summary["energy"]) for left in found), Fraction(self._energy.constant))
+        left_out = sum((Fraction(left.summary["left_out"]) for left in found), Fraction(0))
+        if stopped == "exact" and left_out > Fraction(self._fixed.error):
+            raise DopeError(f"blocks ended in disagreement by {float(left_out):g}; this is a fault of dope, please report it.")
+        ones = sum(left.summary["ones"] for left in found)
         step = self.step(number, 0.0)
-        exact = stopped == "exact" or (self.known.open == 0 and left_out == 0)
+        exact = stopped == "exact" or left_out == 0
         return replace(
             step,
             energy=nearest(value),
-            labels=self.known.labels(self._energy.whole) if target is None else None,
-            lower_bound=rounded_down(value - left_out - Fraction(self._fixed.error)),
+            labels=self.labels(self._energy.whole) if target is None else None,
+            lower_bound=rounded_down(value - (0 if exact else left_out) - Fraction(self._fixed.error)),
+            proved=1.0 if exact else step.proved,
+            disagreeing=0 if exact else step.disagreeing,
             exact=exact,
-            counts=(math.prod(self._energy.shape) - self.known.ones, self.known.ones),
-            stopped=stopped,
+            counts=(math.prod(self._energy.shape) - ones, ones),
+            stopped="exact" if exact and stopped == "undecided" else stopped,
             seconds=time.perf_counter() - begun,
         )
 
-    def _messages(self, partition: Partition, kind: type[Prove]) -> list[Prove | None]:
-        """For every block with open sites, what it has to know of them and their neighbours."""
-        messages: list[Prove | None] = []
-        untouched = self.known.open == math.prod(self._energy.shape)
-        for block in partition.blocks:
-            check_cancelled()
-            mine = self.known.open_box(_box(block.where))
-            if mine is None:
-                messages.append(None)
-                continue
-            region = grid_of(self._energy).around(mine)
-            codes = None if untouched else packed(self.known.read(region))
-            messages.append(kind(self._solver, self._fixed, mine, region, codes))
-        return messages
 
-    def _ask(self, partition: Partition, messages: Sequence[Any], take: Any = None) -> list[Any]:
-        recipes = [BoxRecipe(self._energy, _box(block.where)) for block in partition.blocks]
-        return self._log.ask(self._problem.executor, recipes, messages, take)
+class _Flowing:
+    """Rounds of flows over what a run left open, while a `with` lasts; what they end with is the run's."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        problem, tiling = run._problem, run._tilings[0]
+        recipes = [FlowRecipe(run._energy, tiling, box, run._name, run._room) for box in tiling.boxes]
+        self._rounds = Rounds(problem.executor, run._board, recipes)
+
+    def __enter__(self) -> FlowRounds:
+        run, problem = self._run, self._run._problem
+        self._rounds.__enter__()
+        boxes = {k: run._open_box(box) for k, box in enumerate(run._tilings[0].boxes)}
+        run._flows = FlowRounds(
+            self._rounds,
+            run._board,
+            solver=run._solver,
+            fixed=run._fixed,
+            partition=problem.partition,
+            pairs=grid_of(run._energy),
+            open_boxes={k: box for k, box in boxes.items() if box is not None},
+            codes=run._codes_at,
+            done=run._log.done,
+        )
+        return run._flows
+
+    def __exit__(self, *error: object) -> None:
+        self._run._log.statistics = self._rounds.statistics
+        self._rounds.__exit__(*error)
 
 
 def _costs(energy: Energy) -> Costs:
@@ -362,15 +378,3 @@ def _costs(energy: Energy) -> Costs:
     # Outside a mask `Energy.grid` puts prices like the others.
     total = facts.total + (facts.sites - facts.inside) * (facts.largest or 1.0)
     return Costs(energy.pairs, facts.sites, places, facts.largest, total)
-
-
-def _size(box: Box) -> int:
-    return math.prod(s.stop - s.start for s in box)
-
-
-def _text(box: Box) -> str:
-    return ",".join(f"{s.start}:{s.stop}" for s in box)
-
-
-def _codes(reply: Proved) -> Codes:
-    return unpacked(reply.codes, [s.stop - s.start for s in reply.mine])

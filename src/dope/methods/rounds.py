@@ -180,9 +180,7 @@ class _PostingWorker:
     def __call__(self, message: _Message) -> _Reply:
         work, task = Work.here(), message.task
         board: Board = MemoryBoard(message.carried) if self._board is None else self._board
-        with work.timed("read"):
-            posts = [board.read(one.name, one.digest) for one in task.reads]
-        post = self._worker(task.message, posts, work)
+        post = self._worker(task.message, _Posts(board, task.reads), work)
         with work.timed("write"):
             content = Post({**post.summary, "basis": task.basis}, post.arrays).packed()
             # Another worker may have answered the same task meanwhile, from another flow inside its block.
@@ -195,3 +193,18 @@ class _PostingWorker:
             content = content if kept is None else kept
         work.end()
         return _Reply(_left(task, content, work), content if self._board is None else None)
+
+
+class _Posts(Sequence[bytes]):
+    """The posts of a task, each read when it is asked for."""
+
+    def __init__(self, board: Board, reads: Sequence[Reference]) -> None:
+        self._board, self._reads = board, reads
+
+    def __len__(self) -> int:
+        return len(self._reads)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return _Posts(self._board, self._reads[i])
+        return self._board.read(self._reads[i].name, self._reads[i].digest)

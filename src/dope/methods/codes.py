@@ -1,0 +1,55 @@
+"""What is known of the sites of a box: a code for each, bit 0 the label, bit 1 that it is not proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import BinaryLabels, Box
+from dope.boards import Post
+from dope.methods.tiling import box_of, common, plain, seen_from, sides, size
+
+Codes = npt.NDArray[np.uint8]
+
+LABEL, OPEN = 1, 2
+# Beside a bit or two per site, what posts hold of flows: per site of a block, more than there are arcs over its walls.
+MOST_BYTES_PER_SITE, LEAST_BYTES = 512, 1 << 20
+
+
+def codes_post(mine: Box, codes: Codes, **summary: object) -> Post:
+    """The codes of a box, two bits per site."""
+    return Post(
+        {"mine": plain(mine), **summary}, {"label": np.packbits(codes & LABEL), "open": np.packbits(codes >> 1)}
+    )
+
+
+def opened(content: bytes, sites: int) -> Post:
+    """A post of a block of so many sites; never more memory than such a post can take, whatever the bytes say."""
+    return Post.unpacked(content, most=LEAST_BYTES + MOST_BYTES_PER_SITE * sites)
+
+
+def overlaid(region: Box, posts: Iterable[bytes], *, sites: int) -> Codes:
+    """The codes of a region by these posts, later ones over earlier ones; open where none of them says anything."""
+    codes = np.full(sides(region), OPEN, dtype=np.uint8)
+    for content in posts:
+        post = opened(content, sites)
+        mine = box_of(post.summary["mine"])
+        both = common(mine, region)
+        if both is None:
+            continue
+        place, part = seen_from(both, region), seen_from(both, mine)
+        labels = _bits(post, "label", mine)[part]
+        # Posts of flows have labels for what is open: it stays so.
+        unproved = codes[place] & OPEN if "open" not in post.arrays else _bits(post, "open", mine)[part] << np.uint8(1)
+        codes[place] = labels | unproved
+    return codes
+
+
+def _bits(post: Post, name: str, mine: Box) -> Codes:
+    return np.unpackbits(post.arrays[name], count=size(mine)).reshape(sides(mine))
+
+
+def labels_in(codes: Codes) -> BinaryLabels:
+    return (codes & LABEL) != 0

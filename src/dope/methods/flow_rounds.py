@@ -1,0 +1,185 @@
+"""Rounds of flows between blocks that live apart: the coordinator's side, which only counts (`flow_block` has the rest).
+
+    solve     every block with open sites, by itself
+    sweep     blocks that excess has come to, in classes such that no pair joins two blocks of a class, send it on towards
+              the nearest sinks, class after class
+    measure   after some sweeps, distances anew, from the sinks on: what has no way to a sink is left alone then. Between
+              two such, distances grow only where excess is, by one seam a visit
+    reach     when no excess has a way left: labels by reachability, over seams until nothing changes
+
+The blocks to visit, and the distances that occur, are all that the coordinator looks at: its work is in proportion to the
+number of blocks. A distance that does not occur, though greater ones do, cuts these off from all sinks (`ceiling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any
+
+from dope.arrays import Box
+from dope.boards import Board
+from dope.fixed_point import FixedPoint
+from dope.methods.flow_block import FAR, Discharge, Measure, Reach
+from dope.methods.rounds import Left, Reference, Rounds, Task
+from dope.methods.tiling import Tiling
+from dope.pairs import GridPairs
+from dope.partition import Partition
+from dope.protocols import FlowSolver
+
+# Sweeps between two times that distances are measured anew. Measured on the hard cases of benchmarks/apart.py: with 1,
+# most visits are for distances; with more, excess that no sink will take wanders about for longer.
+SWEEPS = 2
+
+
+class FlowRounds:
+    """What is known of the blocks, and what to ask of which one next."""
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        board: Board,
+        *,
+        solver: FlowSolver,
+        fixed: FixedPoint,
+        partition: Partition,
+        pairs: GridPairs,
+        open_boxes: Mapping[int, Box],
+        codes: Callable[[Box], tuple[Reference, ...]],
+        done: Callable[[Any], Callable[[int, Left], None]],
+    ) -> None:
+        """`open_boxes` are those that hold the open sites, by block; `codes` the posts that tell of a box."""
+        self._rounds, self._board, self._solver, self._fixed = rounds, board, solver, fixed
+        self._mine = dict(open_boxes)
+        self._regions = {k: pairs.around(box) for k, box in self._mine.items()}
+        tiling = Tiling(partition.shape, partition.cuts or ())
+        self._number = len(tiling)
+        self._neighbors = {
+            k: [n for n in tiling.within(region) if n != k and n in self._mine] for k, region in self._regions.items()
+        }
+        self._codes = {k: codes(region) for k, region in self._regions.items()}
+        self._classes = partition.apart(pairs)
+        self._done = done
+        self._plays = 0
+        self.flows: dict[int, Reference] = {}  # the last post of each block
+        self.reaches: dict[int, Reference] = {}
+        self._walls: dict[int, Reference] = {}  # newer than the post of flows
+        self._counted: set[int] = set()  # blocks whose distances count that their posts of flows hold
+        self._known: dict[int, Mapping[str, Any]] = {}  # what blocks said of flows
+        self._distances: dict[int, Mapping[str, Any]] = {}  # and of distances, by whichever post is newer
+        self.sent = 0  # over how many arcs, in the last sweep
+        self.visits = 0
+
+    @property
+    def bound(self) -> int:
+        """The sum of all minima, when nothing is on its way: after `solve`, and at the end."""
+        return sum(int(known["bound"]) for known in self._known.values())
+
+    def sweeps(self) -> Generator[set[int], None, None]:
+        """Until no excess has a way to a sink; after each sweep, the blocks that are to be visited next."""
+        self._play_flows(self._mine, send=False)
+        waiting = self._active()
+        number = 0
+        yield waiting
+        while waiting:
+            number += 1
+            self.sent = 0
+            for one in self._classes:
+                now = waiting.intersection(one)
+                if now:
+                    waiting = (waiting - now) | self._play_flows(now, send=True)
+            if waiting and number % SWEEPS == 0:
+                self.settle(waiting)
+                self._measure()
+                waiting = self._active()
+            yield waiting
+
+    def settle(self, waiting: Iterable[int]) -> None:
+        """Have blocks that flow is on its way to take it in."""
+        self._play_flows(set(waiting), send=False)
+
+    def reach(self) -> None:
+        """Labels of everyone's smallest minimizer, when no excess has a way to a sink."""
+        touched = {n for known in self._known.values() for n in known["reached"] if n in self._mine}
+        while touched:
+            tasks: dict[int, Task] = {}
+            for k in sorted(touched):
+                seams = self._seen_by(k)
+                reached = tuple(n for n in seams if n in self.reaches)
+                message = Reach(self._solver, self._fixed, k, self._mine[k], self._regions[k], seams, reached)
+                reads = [self.flows[n] for n in seams] + [self.reaches[n] for n in reached]
+                tasks[k] = self._task(message, reads, k)
+            touched = set()
+            for k, left in self._play(tasks).items():
+                self.reaches[k] = left.post
+                touched.update(n for n in left.summary["reached"] if n in self._mine)
+
+    # How it is done.
+
+    def _active(self) -> set[int]:
+        """The blocks with excess that has a way to a sink elsewhere."""
+        return {k for k, known in self._distances.items() if known["active"]}
+
+    def _play_flows(self, blocks: Iterable[int], *, send: bool) -> set[int]:
+        """Have some blocks solved, and their excess sent on; the blocks that it was sent to."""
+        ceiling = self._ceiling()
+        tasks: dict[int, Task] = {}
+        for k in sorted(blocks):
+            seams, walls = self._seen_by(k), self._measured_near(k)
+            counted = tuple((n, n in self._counted) for n in seams)
+            box, region = self._mine[k], self._regions[k]
+            message = Discharge(self._solver, self._fixed, k, box, region, counted, walls, ceiling, send)
+            tasks[k] = self._task(message, [self.flows[n] for n in seams] + [self._walls[n] for n in walls], k)
+        receivers: set[int] = set()
+        for k, left in self._play(tasks).items():
+            self.flows[k] = left.post
+            self._walls.pop(k, None)
+            self._counted.add(k)
+            self._known[k] = self._distances[k] = left.summary
+            self.sent += left.summary["sent"]
+            receivers.update(left.summary["receivers"])
+        return receivers
+
+    def _measure(self) -> None:
+        """Distances anew. Nothing is on its way, so that all blocks' sides are those of one flow."""
+        self._counted.clear()
+        self._walls.clear()
+        self._distances = {k: {"active": False, "walls": []} for k in self._mine}
+        touched = {n for known in self._known.values() for n in known["sinks"] if n in self._mine}
+        while touched:
+            tasks: dict[int, Task] = {}
+            for k in sorted(touched):
+                seams, walls = self._seen_by(k), self._measured_near(k)
+                counted = tuple((n, False) for n in seams)
+                message = Measure(self._solver, self._fixed, k, self._mine[k], self._regions[k], counted, walls)
+                tasks[k] = self._task(message, [self.flows[n] for n in seams] + [self._walls[n] for n in walls], k)
+            touched = set()
+            for k, left in self._play(tasks).items():
+                self._walls[k], self._distances[k] = left.post, left.summary
+                touched.update(n for n in left.summary["moved"] if n in self._mine)
+
+    def _ceiling(self) -> int:
+        """One more than the first distance that no site has, or as good as none where nobody has measured yet."""
+        if not self._distances:
+            return FAR
+        present = {walls for known in self._distances.values() for walls in known["walls"]}
+        first = 1
+        while first in present:
+            first += 1
+        return first + 1
+
+    def _seen_by(self, k: int) -> tuple[int, ...]:
+        """The blocks whose posts of flows a block reads: its own first."""
+        return tuple(n for n in (k, *self._neighbors[k]) if n in self.flows)
+
+    def _measured_near(self, k: int) -> tuple[int, ...]:
+        return tuple(n for n in (k, *self._neighbors[k]) if n in self._walls)
+
+    def _task(self, message: Discharge | Measure | Reach, reads: Sequence[Reference], k: int) -> Task:
+        return Task(message, (*reads, *self._codes[k]), f"{message.kind}-{self._plays:05}/{k:06}")
+
+    def _play(self, tasks: Mapping[int, Task]) -> dict[int, Left]:
+        self._plays += 1
+        self.visits += len(tasks)
+        asked = [tasks.get(k) for k in range(self._number)]
+        left = self._rounds.play(asked, done=self._done(asked))
+        return {k: one for k, one in enumerate(left) if one is not None}

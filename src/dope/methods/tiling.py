@@ -1,0 +1,123 @@
+"""Boxes between the cuts of a grid: which one is where, found without looking through a list of them."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise, product
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import Box, Mask, Sites
+
+
+class Tiling:
+    """The boxes of a grid between cuts, numbered as the blocks of a partition are: the last axis runs fastest."""
+
+    def __init__(self, shape: Sequence[int], cuts: Sequence[Sequence[int]]) -> None:
+        self.shape = tuple(shape)
+        self.edges = [sorted({0, n, *places}) for n, places in zip(shape, cuts, strict=True)]
+        self.layout = tuple(len(edges) - 1 for edges in self.edges)
+
+    def __len__(self) -> int:
+        return math.prod(self.layout)
+
+    @cached_property
+    def boxes(self) -> list[Box]:
+        return [tuple(slice(*ends) for ends in one) for one in product(*map(pairwise, self.edges))]
+
+    def within(self, box: Box) -> list[int]:
+        """The numbers of the boxes that have sites in a box, rising."""
+        ranges = [
+            range(bisect_right(edges, s.start) - 1, bisect_right(edges, s.stop - 1))
+            for edges, s in zip(self.edges, box, strict=True)
+        ]
+        return [self._number(index) for index in product(*ranges)]
+
+    def at(self, sites: Sites) -> npt.NDArray[np.int64]:
+        """The number of the box of each site, given by its place in the whole."""
+        number = np.zeros(len(sites), dtype=np.int64)
+        for place, edges, n in zip(np.unravel_index(sites, self.shape), self.edges, self.layout, strict=True):
+            number = number * n + np.searchsorted(edges, place, side="right") - 1
+        return number
+
+    def _number(self, index: Sequence[int]) -> int:
+        number = 0
+        for i, n in zip(index, self.layout, strict=True):
+            number = number * n + i
+        return number
+
+
+def sides(box: Box) -> tuple[int, ...]:
+    """How many sites a box has along each axis."""
+    return tuple(s.stop - s.start for s in box)
+
+
+def size(box: Box) -> int:
+    return math.prod(sides(box))
+
+
+def moved(box: Box, by: Sequence[int], sign: int = 1) -> Box:
+    """The box so many sites further along each axis, or, with -1, as seen from there."""
+    return tuple(slice(s.start + sign * o, s.stop + sign * o) for s, o in zip(box, by, strict=True))
+
+
+def seen_from(box: Box, region: Box) -> Box:
+    """A box of the whole as one of a region that holds it."""
+    return moved(box, [s.start for s in region], -1)
+
+
+def common(one: Box, other: Box) -> Box | None:
+    """What is in both, None where nothing is."""
+    both = tuple(slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(one, other, strict=True))
+    return both if all(s.start < s.stop for s in both) else None
+
+
+def hull(boxes: Sequence[Box]) -> Box | None:
+    """The smallest box around all of them, None where there are none."""
+    if not boxes:
+        return None
+    return tuple(slice(min(s.start for s in axis), max(s.stop for s in axis)) for axis in zip(*boxes, strict=True))
+
+
+def bounding_box(where: Mask) -> Box | None:
+    """The smallest box that holds all that is True, None where nothing is."""
+    box = []
+    for axis in range(where.ndim):
+        places = np.flatnonzero(where.any(axis=tuple(a for a in range(where.ndim) if a != axis)))
+        if not len(places):
+            return None
+        box.append(slice(int(places[0]), int(places[-1]) + 1))
+    return tuple(box)
+
+
+def plain(box: Box) -> list[list[int]]:
+    """A box in what JSON knows."""
+    return [[s.start, s.stop] for s in box]
+
+
+def box_of(plain_box: Sequence[Sequence[int]]) -> Box:
+    """What `plain` was given."""
+    return tuple(slice(int(low), int(high)) for low, high in plain_box)
+
+
+def local_sites(sites: Sites, shape: tuple[int, ...], region: Box) -> tuple[Sites, Mask]:
+    """Sites of the whole as those of a region, and which of them lie in it; the others get any number."""
+    places = np.unravel_index(sites, shape)
+    inside = np.ones(len(sites), dtype=np.bool_)
+    moved_places = []
+    for place, s in zip(places, region, strict=True):
+        inside &= (place >= s.start) & (place < s.stop)
+        moved_places.append(np.clip(place - s.start, 0, s.stop - s.start - 1))
+    return np.ravel_multi_index(tuple(moved_places), sides(region)).astype(np.int64), inside
+
+
+def global_sites(sites: Sites, shape: tuple[int, ...], region: Box) -> Sites:
+    """Sites of a region as those of the whole."""
+    places = np.unravel_index(sites, sides(region))
+    return np.ravel_multi_index(
+        tuple(place + s.start for place, s in zip(places, region, strict=True)), shape
+    ).astype(np.int64)
