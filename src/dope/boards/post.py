@@ -1,6 +1,7 @@
-"""A post as bytes: a few numbers for the coordinator, and arrays for the neighbours.
+"""A post as bytes: a few numbers for the coordinator, and arrays for the neighbours, in parts that are read alone.
 
-    length of the head, 4 bytes    head, JSON: {"summary": ..., "arrays": [[name, type, shape], ...]}    arrays, deflated
+    length of the head, 4 bytes    head, JSON: {"summary": ..., "parts": [[name, bytes, [[array, type, shape], ...]], ...]}
+    parts, one after the other, each deflated
 
 Nothing in it is ever executed, and a reader takes no more memory than it allows.
 """
@@ -30,37 +31,23 @@ LEVEL = 1
 
 @dataclass(frozen=True, eq=False)
 class Post:
-    """What a block leaves: `summary` is what JSON knows, and small."""
+    """What a block leaves: `summary` is what JSON knows, and small; `parts` are arrays by name, by who needs them."""
 
-    summary: dict[str, Any]
-    arrays: Arrays
+    summary: Mapping[str, Any]
+    parts: Mapping[str, Arrays]
 
     def packed(self) -> bytes:
-        columns = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
-        listed = [[name, array.dtype.str, list(array.shape)] for name, array in columns.items()]
-        if not all(kind in TYPES for _, kind, _ in listed):
+        listed, blobs = [], []
+        for part, arrays in self.parts.items():
+            columns = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+            packer = zlib.compressobj(LEVEL)
+            blob = b"".join([*(packer.compress(array.data) for array in columns.values() if array.size), packer.flush()])
+            listed.append([part, len(blob), [[name, one.dtype.str, list(one.shape)] for name, one in columns.items()]])
+            blobs.append(blob)
+        if not all(_is_column(column) for _, _, columns in listed for column in columns):
             raise DopeError(f"arrays of a post are {listed}; expected types among {', '.join(TYPES)}.")
-        head = json.dumps({"summary": self.summary, "arrays": listed}, separators=(",", ":")).encode()
-        packer = zlib.compressobj(LEVEL)
-        parts = [packer.compress(array.tobytes()) for array in columns.values()]
-        return b"".join([len(head).to_bytes(4, "little"), head, *parts, packer.flush()])
-
-    @classmethod
-    def unpacked(cls, content: bytes, *, most: int) -> Post:
-        """The post in these bytes; DopeError where they are none, or hold more than so many bytes of arrays."""
-        head, begin = _head_of(content)
-        total = 0
-        for _, kind, shape in head["arrays"]:
-            total += math.prod(shape) * np.dtype(kind).itemsize
-        if total > most:
-            raise DopeError(f"a post holds {total} bytes of arrays; expected {most} at most.")
-        flat = _inflated(memoryview(content)[begin:], total)
-        arrays, at = {}, 0
-        for name, kind, shape in head["arrays"]:
-            size = math.prod(shape)
-            arrays[name] = np.frombuffer(flat, dtype=kind, count=size, offset=at).reshape(shape)
-            at += size * np.dtype(kind).itemsize
-        return cls(head["summary"], arrays)
+        head = json.dumps({"summary": self.summary, "parts": listed}, separators=(",", ":")).encode()
+        return b"".join([len(head).to_bytes(4, "little"), head, *blobs])
 
 
 def summary_of(content: bytes) -> dict[str, Any]:
@@ -69,16 +56,44 @@ def summary_of(content: bytes) -> dict[str, Any]:
     return summary
 
 
+def part_of(content: bytes, name: str, *, most: int) -> Arrays | None:
+    """The arrays of a part, None where there is none of that name; DopeError for more than so many bytes of them."""
+    head, at = _head_of(content)
+    for part, length, columns in head["parts"]:
+        if part == name:
+            return _arrays(memoryview(content)[at : at + length], columns, most)
+        at += length
+    return None
+
+
+def _arrays(blob: memoryview, columns: list[Any], most: int) -> Arrays:
+    total = sum(math.prod(shape) * np.dtype(kind).itemsize for _, kind, shape in columns)
+    if total > most:
+        raise DopeError(f"a post holds {total} bytes of arrays; expected {most} at most.")
+    flat = _inflated(blob, total)
+    arrays, at = {}, 0
+    for name, kind, shape in columns:
+        size = math.prod(shape)
+        arrays[name] = np.frombuffer(flat, dtype=kind, count=size, offset=at).reshape(shape)
+        at += size * np.dtype(kind).itemsize
+    return arrays
+
+
 def _head_of(content: bytes) -> tuple[dict[str, Any], int]:
     begin = 4 + int.from_bytes(content[:4], "little")
     try:
         head = json.loads(content[4:begin])
-        fits = isinstance(head["summary"], dict) and all(_is_column(one) for one in head["arrays"])
+        fits = isinstance(head["summary"], dict) and all(_is_part(one) for one in head["parts"])
     except (ValueError, KeyError, TypeError, RecursionError):
         fits = False
     if not fits or len(content) < begin:
         raise DopeError("a post is damaged: its head says nothing of what it holds.")
     return head, begin
+
+
+def _is_part(one: Any) -> bool:
+    name, length, columns = one
+    return isinstance(name, str) and type(length) is int and length >= 0 and all(_is_column(column) for column in columns)
 
 
 def _is_column(one: Any) -> bool:

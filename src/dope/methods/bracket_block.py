@@ -17,7 +17,7 @@ from dope.arrays import BinaryLabels, Box, Mask
 from dope.boards import Post
 from dope.energy import Energy
 from dope.fixed_point import FixedPoint
-from dope.methods.codes import OPEN, Codes, codes_post, labels_in, opened, overlaid
+from dope.methods.codes import OPEN, Codes, arrays_in, codes_post, labels_in, overlaid
 from dope.methods.held_part import HeldPart
 from dope.methods.tiling import Tiling, bounding_box, common, moved, plain, seen_from, sides, size
 from dope.pairs import GridPairs
@@ -159,7 +159,7 @@ class BoxWorker:
         """sum over pairs between blocks, counted where their first end is, of f_ij (y_i - y_j)."""
         total, shape = 0, self._energy.shape
         for _, i in ask.flows:
-            arrays = opened(posts[i], self._most).arrays
+            arrays = arrays_in(posts[i], "own", self._most)
             ends = [np.unravel_index(arrays[name], shape) for name in ("sender", "receiver")]
             low = np.minimum(arrays["sender"], arrays["receiver"])
             begins = _within(np.unravel_index(low, shape), ask.mine)

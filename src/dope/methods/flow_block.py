@@ -28,12 +28,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import BinaryLabels, Box, Sites
-from dope.boards import Post
+from dope.boards.post import Arrays, Post
 from dope.energy import Energy
 from dope.fixed_point import FixedPoint
 from dope.flows import SurroundedFlow
 from dope.methods import shelf
-from dope.methods.codes import LABEL, OPEN, opened, overlaid
+from dope.methods.codes import LABEL, OPEN, arrays_in, overlaid
 from dope.methods.held_part import HeldPart
 from dope.methods.tiling import Tiling, global_sites, local_sites, plain, seen_from, sides, size
 from dope.pairs import GridPairs
@@ -177,12 +177,17 @@ class _Cast:
 
 
 class _Opened:
-    """A block, its flow, and what flows over its seams there."""
+    """A block, its flow, and what flows over its seams there.
+
+    `near` are, by neighbour, the places among the border's sites of those that have pairs with it; None until they were
+    looked for.
+    """
 
     def __init__(self, form: _Cast, flow: SurroundedFlow, held: npt.NDArray[np.uint8], bare: GridPairs) -> None:
         self._cast, self._bare = form, bare
         self.flow, self.center, self.held, self.sites = flow, form.center, held, held.size
         self.arcs = self.nothing
+        self.near: dict[int, Sites] | None = None
 
     @classmethod
     def of(cls, ask: Message, part: HeldPart) -> _Opened:
@@ -205,14 +210,14 @@ class _Opened:
         return self.flow.bytes + self.held.nbytes
 
     def folded(self) -> tuple[list[bytes], Callable[[list[bytes]], _Opened]]:
-        form, bare, arcs = self._cast, self._bare, self.arcs
+        form, bare, arcs, near = self._cast, self._bare, self.arcs, self.near
 
         def restored(pieces: list[bytes]) -> _Opened:
             flow = form.flow(bare)
             flow.finish()
             flow.load(form.center, pieces[0])
             again = _Opened(form, flow, np.frombuffer(pieces[1], dtype=np.uint8), bare)
-            again.arcs = arcs
+            again.arcs, again.near = arcs, near
             return again
 
         return [self.flow.save(self.center), self.held.tobytes()], restored
@@ -294,29 +299,36 @@ class FlowWorker:
     def _flow_post(self, ask: Discharge, block: _Opened, sent: Arcs, total: Arcs) -> Post:
         sites, walls, side = block.border(ask.ceiling)
         reached = self._global(ask, block.reach(np.zeros(0, dtype=np.int64)))
-        receivers = self._global(ask, np.unique(sent.second))
-        places = self._global(ask, sites)
+        receivers, reached_blocks = self._tiling.at(self._global(ask, total.second)), self._tiling.at(reached)
+        near = self._near(ask, block, sites)
         summary = {
             "mine": plain(ask.mine),
             "bound": str(block.flow.bound(block.center)),
             "sent": len(sent.first),
             "active": _active(walls, side),
-            "receivers": self._blocks_of(receivers),
-            "sinks": self._near(ask, places[side < 0]),
+            "receivers": np.unique(self._tiling.at(self._global(ask, sent.second))).tolist(),
+            "sinks": [n for n, places in near.items() if (side[places] < 0).any()],
             "walls": np.unique(walls[walls > 0]).tolist(),
-            "reached": self._blocks_of(reached),
+            "reached": np.unique(reached_blocks).tolist(),
         }
-        arrays = {
-            "label": np.packbits(block.labels()),
+        arcs = {
             "sender": self._global(ask, total.first),
             "receiver": self._global(ask, total.second),
             "sent": total.amount,
-            "sites": places,
-            "walls": walls.astype(np.int32),
-            "side": side.astype(np.int32),
-            "reached": reached,
         }
-        return Post(summary, arrays)
+        border = {"sites": self._global(ask, sites), "walls": walls.astype(np.int32), "side": side.astype(np.int32)}
+        parts: dict[str, Arrays] = {
+            "labels": {"label": np.packbits(block.labels())},
+            "own": {**arcs, **border, "reached": reached},
+        }
+        for n, places in near.items():
+            there = receivers == n
+            parts[str(n)] = {
+                **{name: column[there] for name, column in arcs.items()},
+                **{name: column[places] for name, column in border.items()},
+                "reached": reached[reached_blocks == n],
+            }
+        return Post(summary, parts)
 
     # Distances, measured anew from the sinks on.
 
@@ -330,54 +342,71 @@ class FlowWorker:
             block.flow.surround(*_distances(around, ask, block.held))
             block.flow.measure_from(block.center, FAR)
             sites, walls, side = block.border(FAR)
-            before = np.full(block.sites, FAR, dtype=np.int64)
-            before[own.sites] = own.walls
-            places = self._global(ask, sites)
-            moved = np.where(walls < 0, FAR, walls.astype(np.int64)) != before[sites]
+            moved = np.where(walls < 0, FAR, walls.astype(np.int64)) != own.walls
+            near = self._near(ask, block, sites)
             summary = {
                 "mine": plain(ask.mine),
                 "active": _active(walls, side),
-                "moved": self._near(ask, places[moved]),
+                "moved": [n for n, places in near.items() if moved[places].any()],
                 "walls": np.unique(walls[walls > 0]).tolist(),
             }
+            border = {"sites": self._global(ask, sites), "walls": walls.astype(np.int32)}
         with work.timed("write"):
             shelf.put(self._key, block, room=self._recipe.room)
-        return Post(summary, {"sites": places, "walls": walls.astype(np.int32)})
+        parts = {str(n): {name: column[places] for name, column in border.items()} for n, places in near.items()}
+        return Post(summary, {"own": border, **parts})
 
     # Labels, at the end.
 
     def _reach(self, ask: Reach, posts: Sequence[bytes], work: Work) -> Post:
         with work.timed("read"):
-            flows = {k: self._opened_post(posts[i]) for i, k in enumerate(ask.seams)}
-            latest = flows | {k: self._opened_post(posts[len(flows) + i]) for i, k in enumerate(ask.reached)}
-            own, before = flows[ask.block], latest[ask.block].arrays
-            told = [post.arrays["reached"] for k, post in latest.items() if k != ask.block]
-            free = own.arrays["sites"][own.arrays["side"] == 0]
+            flows = {k: posts[i] for i, k in enumerate(ask.seams)}
+            latest = flows | {k: posts[len(flows) + i] for i, k in enumerate(ask.reached)}
+            own, before = (self._part_for(ask, k[ask.block], ask.block) for k in (flows, latest))
+            told = [self._part_for(ask, post, k)["reached"] for k, post in latest.items() if k != ask.block]
+            free = own["sites"][own["side"] == 0]
             marks = np.intersect1d(np.concatenate([np.zeros(0, np.int64), *told]), free)
-        known = before.get("marks", np.zeros(0, np.int64))
-        if not len(np.setdiff1d(marks, known)):
-            arrays = {"label": before["label"], "marks": known, "reached": before["reached"]}
-            return Post({"mine": plain(ask.mine), "reached": []}, arrays)
-        marks = np.union1d(marks, known)
-        with work.timed("read"):
-            block = self._block(ask, posts[len(flows) + len(ask.reached) :])
-        with work.timed("solve"):
-            seen = [_Seen.of(post, self, ask) for post in flows.values()]
-            block.bring_to(_flows(seen[0], seen[1:], block.sites))
-            reached = self._global(ask, block.reach(local_sites(marks, self._energy.shape, ask.region)[0]))
-            summary = {"mine": plain(ask.mine), "reached": self._blocks_of(np.setdiff1d(reached, before["reached"]))}
-            labels = np.packbits(block.labels(of_all=True))
-        with work.timed("write"):
-            shelf.put(self._key, block, room=self._recipe.room)
-        return Post(summary, {"label": labels, "marks": marks, "reached": reached})
+            labels = arrays_in(latest[ask.block], "labels", self._most_sites)
+        known, reached = before.get("marks", np.zeros(0, np.int64)), before["reached"]
+        new = reached[:0]
+        if len(np.setdiff1d(marks, known)):
+            with work.timed("read"):
+                block = self._block(ask, posts[len(flows) + len(ask.reached) :])
+            with work.timed("solve"):
+                known = np.union1d(marks, known)
+                seen = [_Seen.of(self._part_for(ask, post, k), self, ask) for k, post in flows.items()]
+                block.bring_to(_flows(seen[0], seen[1:], block.sites))
+                reached = self._global(ask, block.reach(local_sites(known, self._energy.shape, ask.region)[0]))
+                new = np.setdiff1d(reached, before["reached"])
+                labels = {"label": np.packbits(block.labels(of_all=True))}
+            with work.timed("write"):
+                shelf.put(self._key, block, room=self._recipe.room)
+        blocks = self._tiling.at(reached)
+        near = [n for n in ask.seams if n != ask.block]
+        return Post(
+            {"mine": plain(ask.mine), "reached": np.unique(self._tiling.at(new)).tolist()},
+            {
+                "labels": labels,
+                "own": {"marks": known, "reached": reached},
+                **{str(n): {"reached": reached[blocks == n]} for n in near},
+            },
+        )
 
     # What all share.
 
-    def _seams(self, ask: Discharge | Measure, posts: Sequence[bytes]) -> tuple[_Seen | None, list[_Seen], Sequence[bytes]]:
+    def _part_for(self, ask: Message, post: bytes, block: int) -> Arrays:
+        """What a block left for the one that asks, or for itself."""
+        return arrays_in(post, "own" if block == ask.block else str(ask.block), self._most_sites)
+
+    def _seams(
+        self, ask: Discharge | Measure, posts: Sequence[bytes]
+    ) -> tuple[_Seen | None, list[_Seen], Sequence[bytes]]:
         """What the block itself left last, if anything, what its neighbours did, and the posts of codes."""
-        seen = {k: _Seen.of(self._opened_post(posts[i]), self, ask, counts) for i, (k, counts) in enumerate(ask.seams)}
-        for i, k in enumerate(ask.walls):
-            seen[k] = seen[k].measured(self._opened_post(posts[len(ask.seams) + i]), self, ask)
+        seen = {}
+        for i, (k, counts) in enumerate(ask.seams):
+            seen[k] = _Seen.of(self._part_for(ask, posts[i], k), self, ask, counts)
+        for i, k in enumerate(ask.walls, start=len(ask.seams)):
+            seen[k] = seen[k].measured(self._part_for(ask, posts[i], k), self, ask)
         own = seen.pop(ask.block, None)
         return own, list(seen.values()), posts[len(ask.seams) + len(ask.walls) :]
 
@@ -393,26 +422,22 @@ class FlowWorker:
     def _global(self, ask: Message, sites: Sites) -> Sites:
         return global_sites(sites, self._energy.shape, ask.region)
 
-    def _blocks_of(self, sites: Sites) -> list[int]:
-        found: list[int] = np.unique(self._tiling.at(sites)).tolist()
-        return found
-
-    def _near(self, ask: Message, sites: Sites) -> list[int]:
-        """The blocks, other than this one, that have pairs with some of these sites."""
-        if not len(sites):
-            return []
-        pairs: Any = self._energy.pairs
-        places = np.unravel_index(sites, self._energy.shape)
-        found = []
-        for k in self._tiling.within(ask.region):
-            around = pairs.around(self._tiling.boxes[k])
-            inside = [(p >= s.start) & (p < s.stop) for p, s in zip(places, around, strict=True)]
-            if k != ask.block and np.logical_and.reduce(inside).any():
-                found.append(k)
-        return found
-
-    def _opened_post(self, content: bytes) -> Post:
-        return opened(content, self._most_sites)
+    def _near(self, ask: Message, block: _Opened, sites: Sites) -> dict[int, Sites]:
+        """By neighbour, which of the border's sites have pairs with it."""
+        if block.near is None:
+            shape, places = self._energy.shape, np.unravel_index(self._global(ask, sites), self._energy.shape)
+            found: dict[int, list[Sites]] = {}
+            pairs: Any = self._energy.pairs
+            for offset in [sign * row for row in pairs.offsets for sign in (1, -1)]:
+                moved = [place + o for place, o in zip(places, offset, strict=True)]
+                inside = np.logical_and.reduce([(p >= 0) & (p < n) for p, n in zip(moved, shape, strict=True)])
+                where = np.flatnonzero(inside)
+                blocks = self._tiling.at(np.ravel_multi_index(tuple(p[where] for p in moved), shape))
+                for n in np.unique(blocks).tolist():
+                    found.setdefault(n, []).append(where[blocks == n])
+            found.pop(ask.block, None)
+            block.near = {n: np.unique(np.concatenate(found[n])) for n in sorted(found)}
+        return block.near
 
     @property
     def _most_sites(self) -> int:
@@ -433,20 +458,17 @@ class _Seen:
     walls: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, post: Post, worker: FlowWorker, ask: Message, counts: bool = True) -> _Seen:
+    def of(cls, arrays: Arrays, worker: FlowWorker, ask: Message, counts: bool = True) -> _Seen:
         """With `counts`, the distances of the post count; otherwise only which sites reach sinks inside their block."""
-        shape, region, arrays = worker._energy.shape, ask.region, post.arrays
-        (first, here), (second, there) = (local_sites(arrays[ends], shape, region) for ends in ("sender", "receiver"))
-        mine = np.zeros(sides(region), dtype=np.bool_)
-        mine[seen_from(ask.mine, region)] = True
-        both = here & there & (mine.flat[first] | mine.flat[second])  # others send to each other, too
-        sent = Arcs(first[both], second[both], arrays["sent"][both], size(region))
+        shape, region = worker._energy.shape, ask.region
+        first, second = (local_sites(arrays[ends], shape, region)[0] for ends in ("sender", "receiver"))
+        sent = Arcs(first, second, arrays["sent"], size(region))
         walls = arrays["walls"] if counts else np.where(arrays["side"] < 0, np.int32(0), np.int32(-1))
         return cls(sent, *_near_sites(arrays["sites"], walls, shape, ask))
 
-    def measured(self, post: Post, worker: FlowWorker, ask: Message) -> _Seen:
+    def measured(self, arrays: Arrays, worker: FlowWorker, ask: Message) -> _Seen:
         """The same with newer distances."""
-        places = _near_sites(post.arrays["sites"], post.arrays["walls"], worker._energy.shape, ask)
+        places = _near_sites(arrays["sites"], arrays["walls"], worker._energy.shape, ask)
         return _Seen(self.sent, *places)
 
 

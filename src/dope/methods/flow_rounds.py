@@ -21,7 +21,7 @@ from dope.boards import Board
 from dope.fixed_point import FixedPoint
 from dope.methods.flow_block import FAR, Discharge, Measure, Reach
 from dope.methods.rounds import Left, Reference, Rounds, Task
-from dope.methods.tiling import Tiling
+from dope.methods.tiling import Tiling, common, moved
 from dope.pairs import GridPairs
 from dope.partition import Partition
 from dope.protocols import FlowSolver
@@ -53,9 +53,7 @@ class FlowRounds:
         self._regions = {k: pairs.around(box) for k, box in self._mine.items()}
         tiling = Tiling(partition.shape, partition.cuts or ())
         self._number = len(tiling)
-        self._neighbors = {
-            k: [n for n in tiling.within(region) if n != k and n in self._mine] for k, region in self._regions.items()
-        }
+        self._neighbors = {k: _neighbors(k, box, tiling, pairs, self._mine) for k, box in self._mine.items()}
         self._codes = {k: codes(region) for k, region in self._regions.items()}
         self._classes = partition.apart(pairs)
         self._done = done
@@ -183,3 +181,13 @@ class FlowRounds:
         asked = [tasks.get(k) for k in range(self._number)]
         left = self._rounds.play(asked, done=self._done(asked))
         return {k: one for k, one in enumerate(left) if one is not None}
+
+
+def _neighbors(k: int, box: Box, tiling: Tiling, pairs: GridPairs, among: Mapping[int, Box]) -> list[int]:
+    """The other blocks with open sites that pairs of a box may lead to."""
+    whole = tuple(slice(0, n) for n in tiling.shape)
+    found = set()
+    for offset in [sign * row for row in pairs.offsets for sign in (1, -1)]:
+        beside = common(moved(box, offset.tolist()), whole)
+        found.update(() if beside is None else tiling.within(beside))
+    return sorted(n for n in found if n != k and n in among)

@@ -182,7 +182,7 @@ class _PostingWorker:
         board: Board = MemoryBoard(message.carried) if self._board is None else self._board
         post = self._worker(task.message, _Posts(board, task.reads), work)
         with work.timed("write"):
-            content = Post({**post.summary, "basis": task.basis}, post.arrays).packed()
+            content = Post({**post.summary, "basis": task.basis}, post.parts).packed()
             # Another worker may have answered the same task meanwhile, from another flow inside its block.
             if _found(board, task) is None:
                 board.post(task.leaves, content, replace=board.find(task.leaves) is not None)
