@@ -256,9 +256,7 @@ class BlockFlow:
         """What save() gave, for a network of the same shape, divided alike, and finished."""
     def hold(self, k: int, held: NDArray[np.uint8]) -> None:
         """Flow over walls at sites whose labels are fixed (1: label 0, 2: label 1, else 0)."""
-    def carry(
-        self, k: int, first: NDArray[np.int64], second: NDArray[np.int64], amount: NDArray[np.int64]
-    ) -> None:
+    def carry(self, k: int, first: NDArray[np.int64], second: NDArray[np.int64], amount: NDArray[np.int64]) -> None:
         """Let flow run from sites of a block (first) to sites of others (second)."""
     def wall_flows(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """(sites of a block, sites of others, what flows to these)."""

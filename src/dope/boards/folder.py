@@ -70,7 +70,9 @@ class FolderBoard:
         try:
             found = _content(self.folder / OWNER, 1 << 10).decode("ascii", "replace")
         except OSError as error:
-            raise DopeError(f"cannot read {self.folder / OWNER}: {_why(error)}; expected the folder of this run.") from error
+            raise DopeError(
+                f"cannot read {self.folder / OWNER}: {_why(error)}; expected the folder of this run."
+            ) from error
         if found != self._token:
             raise DopeError(
                 f"another run has resumed {self.folder} and goes on there; this one stops. Let one run at a time use a "

@@ -47,7 +47,7 @@ class Finish:
     Attributes
     ----------
     mine : the block.
-    flows : (block, place among the posts) of those that tell what was sent over seams.
+    told : how many of the posts tell of labels; those that follow tell what was sent over seams.
     scale : what flows are counted in.
     target : where labels go, if there is such a place.
     """
@@ -55,7 +55,7 @@ class Finish:
     kind: ClassVar[str] = "finish"
     mine: Box
     region: Box
-    flows: tuple[tuple[int, int], ...]
+    told: int
     scale: float
     target: Any = field(default=None, repr=False)
 
@@ -132,7 +132,7 @@ class BoxWorker:
     def _finish(self, ask: Finish, posts: Sequence[bytes], work: Work) -> Post:
         energy = self._energy
         with work.timed("read"):
-            codes = overlaid(ask.region, posts, sites=self._most)
+            codes = overlaid(ask.region, posts[: ask.told], sites=self._most)
             mine = seen_from(ask.mine, ask.region)
             labels, undecided = labels_in(codes), (codes & OPEN) != 0
         value = left_out = Fraction(0)
@@ -158,13 +158,15 @@ class BoxWorker:
     def _gained(self, ask: Finish, posts: Sequence[bytes], labels: BinaryLabels) -> Fraction:
         """sum over pairs between blocks, counted where their first end is, of f_ij (y_i - y_j)."""
         total, shape = 0, self._energy.shape
-        for _, i in ask.flows:
-            arrays = arrays_in(posts[i], "own", self._most)
+        for post in posts[ask.told :]:
+            arrays = arrays_in(post, "own", self._most)
             ends = [np.unravel_index(arrays[name], shape) for name in ("sender", "receiver")]
             low = np.minimum(arrays["sender"], arrays["receiver"])
             begins = _within(np.unravel_index(low, shape), ask.mine)
             y_i, y_j = (
-                labels[tuple(place[begins] - s.start for place, s in zip(end, ask.region, strict=True))].astype(np.int64)
+                labels[tuple(place[begins] - s.start for place, s in zip(end, ask.region, strict=True))].astype(
+                    np.int64
+                )
                 for end in ends
             )
             total += int((arrays["sent"][begins] * (y_i - y_j)).sum())

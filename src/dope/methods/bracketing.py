@@ -75,7 +75,7 @@ class Bracketing:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        for name, value, least in (("passes", self.passes, 0), ("rounds", self.rounds, 0)):
+        for name, value, least in (("passes", self.passes, 1), ("rounds", self.rounds, 0)):
             whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
             if not (value is None and name == "rounds") and not (whole and value is not None and value >= least):
                 raise InputError(f"Bracketing: {name} is {value!r}; expected a whole number of {least} or more.")
@@ -111,9 +111,7 @@ class Bracketing:
             stopped, number = yield from self._flows(run, number, begun)
         yield run.last(number + 1, stopped or "exact", begun)
 
-    def _flows(
-        self, run: _Run, number: int, begun: float
-    ) -> Generator[BracketingStep, None, tuple[str | None, int]]:
+    def _flows(self, run: _Run, number: int, begun: float) -> Generator[BracketingStep, None, tuple[str | None, int]]:
         """Sweeps of flows over what is open, until it is decided or somebody leaves; why it stopped, if before the end."""
         with run.flows() as flows:
             sweeps = flows.sweeps()
@@ -279,6 +277,11 @@ class _Run:
                 found += [] if last is None else [last]
         return found
 
+    def _sent_at(self, region: Box) -> list[Reference]:
+        """The posts that tell what was sent over seams there."""
+        flows = {} if self._flows is None else self._flows.flows
+        return [flows[k] for k in self._tilings[0].within(region) if k in flows]
+
     def flows(self) -> _Flowing:
         return _Flowing(self)
 
@@ -304,11 +307,8 @@ class _Run:
             check_cancelled()
             region = grid.around(box)
             reads = self._posts_at(region)
-            near = [] if self._flows is None else [n for n in self._tilings[0].within(region) if n in self._flows.flows]
-            flows = tuple((n, len(reads) + i) for i, n in enumerate(near))
-            sent = [self._flows.flows[n] for n in near] if self._flows is not None else []
-            message = Finish(box, region, flows, self._fixed.scale, target if anywhere else None)
-            tasks.append(Task(message, (*reads, *sent), f"finish-{unique}/{k:06}"))
+            message = Finish(box, region, len(reads), self._fixed.scale, target if anywhere else None)
+            tasks.append(Task(message, (*reads, *self._sent_at(region)), f"finish-{unique}/{k:06}"))
         recipes = [BoxRecipe(self._energy, box, self._cells, self._most) for box in boxes]
         with Rounds(self._problem.executor, self._board, recipes) as rounds:
             found = [left for left in rounds.play(tasks, done=self._log.done(tasks)) if left is not None]
@@ -320,7 +320,9 @@ class _Run:
         value = sum((Fraction(left.summary["energy"]) for left in found), Fraction(self._energy.constant))
         left_out = sum((Fraction(left.summary["left_out"]) for left in found), Fraction(0))
         if stopped == "exact" and left_out > Fraction(self._fixed.error):
-            raise DopeError(f"blocks ended in disagreement by {float(left_out):g}; this is a fault of dope, please report it.")
+            raise DopeError(
+                f"blocks ended in disagreement by {float(left_out):g}; this is a fault of dope, please report it."
+            )
         ones = sum(left.summary["ones"] for left in found)
         step = self.step(number, 0.0)
         exact = stopped == "exact" or left_out == 0

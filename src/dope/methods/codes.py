@@ -25,9 +25,10 @@ def codes_post(mine: Box, codes: Codes, **summary: object) -> Post:
     return Post({"mine": plain(mine), **summary}, {"labels": arrays})
 
 
-def arrays_in(content: bytes, part: str, sites: int) -> Arrays:
+def arrays_in(content: bytes, part: str, sites: int, *, otherwise: Arrays | None = None) -> Arrays:
     """A part of the post of a block of so many sites; never more memory than such can take, whatever the bytes say."""
     found = part_of(content, part, most=LEAST_BYTES + MOST_BYTES_PER_SITE * sites)
+    found = otherwise if found is None else found
     if found is None:
         raise DopeError(f"a post has no part {part}; expected what the block left there.")
     return found

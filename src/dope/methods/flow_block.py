@@ -43,6 +43,11 @@ from dope.work import Work
 
 # More walls than there can be.
 FAR = 1 << 30
+# What a neighbour left whose open sites have no pairs with the block.
+NOTHING: Arrays = {
+    **{name: np.zeros(0, dtype=np.int64) for name in ("sender", "receiver", "sent", "sites", "reached")},
+    **{name: np.zeros(0, dtype=np.int32) for name in ("walls", "side")},
+}
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,7 @@ class _Opened:
     def __init__(self, form: _Cast, flow: SurroundedFlow, held: npt.NDArray[np.uint8], bare: GridPairs) -> None:
         self._cast, self._bare = form, bare
         self.flow, self.center, self.held, self.sites = flow, form.center, held, held.size
-        self.arcs = self.nothing
+        self.arcs, self.solved = self.nothing, False
         self.near: dict[int, Sites] | None = None
 
     @classmethod
@@ -217,7 +222,7 @@ class _Opened:
             flow.finish()
             flow.load(form.center, pieces[0])
             again = _Opened(form, flow, np.frombuffer(pieces[1], dtype=np.uint8), bare)
-            again.arcs, again.near = arcs, near
+            again.arcs, again.near, again.solved = arcs, near, True
             return again
 
         return [self.flow.save(self.center), self.held.tobytes()], restored
@@ -230,8 +235,10 @@ class _Opened:
     def bring_to(self, arcs: Arcs) -> None:
         """Let these flows run over the seams, whatever ran there before, and solve."""
         change = arcs.plus(self.arcs, -1)
+        if self.solved and not len(change.amount):
+            return
         self.flow.carry(self.center, change.first, change.second, change.amount)
-        self.arcs = arcs
+        self.arcs, self.solved = arcs, True
         self.flow.solve(self.center)
 
     def discharge(self) -> Arcs:
@@ -396,7 +403,9 @@ class FlowWorker:
 
     def _part_for(self, ask: Message, post: bytes, block: int) -> Arrays:
         """What a block left for the one that asks, or for itself."""
-        return arrays_in(post, "own" if block == ask.block else str(ask.block), self._most_sites)
+        if block == ask.block:
+            return arrays_in(post, "own", self._most_sites)
+        return arrays_in(post, str(ask.block), self._most_sites, otherwise=NOTHING)
 
     def _seams(
         self, ask: Discharge | Measure, posts: Sequence[bytes]
@@ -485,10 +494,13 @@ def _near_sites(
 def _flows(own: _Seen | None, around: Sequence[_Seen], sites: int) -> Arcs:
     """What flows over the seams of a block: all that it ever sent, less what came back or was sent to it."""
     none = np.zeros(0, dtype=np.int64)
-    flows = Arcs(none, none, none, sites) if own is None else own.sent
-    for one in around:
-        flows = flows.plus(Arcs(one.sent.second, one.sent.first, -one.sent.amount, sites))
-    return flows
+    sent = Arcs(none, none, none, sites) if own is None else own.sent
+    return Arcs.of(
+        np.concatenate([sent.first, *(one.sent.second for one in around)]),
+        np.concatenate([sent.second, *(one.sent.first for one in around)]),
+        np.concatenate([sent.amount, *(-one.sent.amount for one in around)]),
+        sites,
+    )
 
 
 def _distances(

@@ -118,6 +118,6 @@ def local_sites(sites: Sites, shape: tuple[int, ...], region: Box) -> tuple[Site
 def global_sites(sites: Sites, shape: tuple[int, ...], region: Box) -> Sites:
     """Sites of a region as those of the whole."""
     places = np.unravel_index(sites, sides(region))
-    return np.ravel_multi_index(
-        tuple(place + s.start for place, s in zip(places, region, strict=True)), shape
-    ).astype(np.int64)
+    return np.ravel_multi_index(tuple(place + s.start for place, s in zip(places, region, strict=True)), shape).astype(
+        np.int64
+    )
