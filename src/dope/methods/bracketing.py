@@ -38,7 +38,7 @@ from dope.methods.codes import labels_in, overlaid
 from dope.methods.flow_block import FlowRecipe
 from dope.methods.flow_rounds import FlowRounds
 from dope.methods.rounds import Left, Reference, Rounds, Task
-from dope.methods.tiling import Tiling, box_of, common, hull, size
+from dope.methods.tiling import Tiling, box_of, hull, size
 from dope.protocols import FlowSolver, Leave, Problem, require_flow_solver
 from dope.rounding import nearest, rounded_down
 from dope.steps import BlockTask, BracketingStep, Tasks

@@ -18,8 +18,8 @@ from typing import Any, cast
 import numpy as np
 
 from dope.arrays import as_labels
-from dope.cancellation import Cancelled
 from dope.boards import FolderBoard, MemoryBoard
+from dope.cancellation import Cancelled
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import measure_facts
