@@ -156,9 +156,10 @@ class ColorOdds:
         both /= unit
         center = both.mean(axis=0)
         scale = float(np.sqrt(both.var(axis=0).mean())) or 1.0
-        kinds = (sample.foreground, sample.background)
-        mixtures = [Mixture.of(_with_stray(fit((x / unit - center) / scale))) for x in kinds]
-        return cls(unit, center, scale, *mixtures, clip)
+        foreground, background = (
+            Mixture.of(_with_stray(fit((x / unit - center) / scale))) for x in (sample.foreground, sample.background)
+        )
+        return cls(unit, center, scale, foreground, background, clip)
 
     def unary(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
         """log p(0|x) - log p(1|x) of each colour, clipped."""

@@ -75,7 +75,7 @@ class Mixture:
 
 def _sum_of_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """The sum over the first axis, one after another."""
-    total = rows[0].copy()
+    total: NDArray[np.float32] = rows[0].copy()
     for row in rows[1:]:
         total += row
     return total

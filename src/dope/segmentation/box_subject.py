@@ -80,7 +80,8 @@ class BoxSubject:
         return self._learnt(replace(self.scene, labels=labels))
 
     def _learnt(self, scene: Scene) -> ColorUnary:
-        model = learning_model(self.settings.model or automatic_model(StoredPixels(self.pixels), self.frame.sides))
+        shown: Any = StoredPixels(self.pixels)
+        model = learning_model(self.settings.model or automatic_model(shown, self.frame.sides))
         sample = sample_in_boxes(scene, self.partition, self.executor, looks_around=model.looks_around)
         return ColorUnary(self.pixels, model.learn(sample), self.mask)
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from dope.arrays import BinaryLabels, Box
 from dope.segmentation.boxes import corner_of, moved, sides_of
-from dope.stored import Stored
 
 
 class KeptLabels:
@@ -63,8 +62,10 @@ class KeptLabels:
                 labels[moved(part, corner_of(box), -1)] = self._read(index)[moved(part, corner_of(cell), -1)]
         return labels
 
-    def excerpt(self, box: Box) -> Stored:
-        return Stored("labels", self.at(box), origin=corner_of(box), sides=self.shape)
+    def excerpt(self, box: Box) -> KeptLabels:
+        part = KeptLabels(self.shape, [edges[1:-1] for edges in self._edges])
+        part._cells = {index: self._cells[index] for index, _, _ in self._within(box) if index in self._cells}
+        return part
 
     def _bits(self, index: tuple[int, ...]) -> bytes:
         blob, ones = self._cells.get(index, (b"", 0))

@@ -36,7 +36,7 @@ from dope.segmentation.box_subject import BoxSubject, given_unary, learning_mode
 from dope.segmentation.boxes import whole_of
 from dope.segmentation.evidence import Evidence
 from dope.segmentation.frame import Frame, Pixels, box_of, region_of
-from dope.segmentation.subject import Settings, Subject
+from dope.segmentation.subject import AnySubject, Settings, Subject
 from dope.steps import Step
 from dope.stored import Absent, check_apart
 
@@ -320,7 +320,7 @@ class Segmentation:
         return replace(result, problem=energy, where=posed.frame.where, _learnt=subject.remember(unary))
 
     def _minimized(
-        self, posed: _Posed, subject: Any, energy: Energy, conductor: Conductor, start: Result | None
+        self, posed: _Posed, subject: AnySubject, energy: Energy, conductor: Conductor, start: Result | None
     ) -> tuple[Energy, Result, Any]:
         """Minimize and, as long as labels change and rounds are left, estimate the model from them, and again."""
         estimates, first = self.estimates, posed.in_frame(start)
@@ -341,7 +341,7 @@ class Segmentation:
                 break
         return energy, result, labels
 
-    def _subject(self, posed: _Posed, conductor: Conductor) -> Subject | BoxSubject:
+    def _subject(self, posed: _Posed, conductor: Conductor) -> AnySubject:
         settings = Settings(
             lam=checked_lam(self.lam),
             kernel=self.kernel,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,28 @@ class Settings:
     spacing: Sequence[float] | None
     model: Model | None
     connected: bool
+
+
+class AnySubject(Protocol):
+    """What a segmentation asks of its subject, in memory or in boxes; unaries and labels are of its own kind."""
+
+    def unary(self) -> Any: ...
+
+    def unary_after(self, start: Result | None) -> Any: ...
+
+    def reestimate(self, labels: Any) -> Any: ...
+
+    def remember(self, unary: Any) -> Learnt | None: ...
+
+    def energy(self, unary: Any) -> Energy: ...
+
+    def solve(
+        self, plan: Plan, energy: Energy, conductor: Conductor, *, estimate: int, start: Result | None
+    ) -> tuple[Result, Any]: ...
+
+    def same(self, labels: Any, others: Any) -> bool: ...
+
+    def finished(self, result: Result, energy: Energy, labels: Any, out: Any) -> Result: ...
 
 
 def seed_strength(pairs_strength: float, largest: float) -> float:
