@@ -86,12 +86,13 @@ class Evidence:
         """Around the object, with sites on both sides of it."""
         if self.lasso is not None:
             lasso = Lasso.of(shape, self.lasso)
-            seen = [(bool(part.any()), bool(part.all())) for part in map(lasso.inside_at, strips(shape, READ_SITES))]
-            if not any(some for some, _ in seen):
-                raise holds_none(shape)
-            if all(every for _, every in seen):
-                raise covers_all(lasso.name)
-            return lasso
+            inside, outside = False, False
+            for strip in strips(shape, READ_SITES):
+                part = lasso.inside_at(strip)
+                inside, outside = inside or bool(part.any()), outside or not part.all()
+                if inside and outside:
+                    return lasso
+            raise covers_all(lasso.name) if inside else holds_none(shape)
         if self.rectangle is None:
             return None
         rectangle = Rectangle.of(shape, _pairs(self.rectangle))

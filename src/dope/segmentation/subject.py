@@ -26,7 +26,7 @@ from dope.planning import Plan
 from dope.result import Result
 from dope.run import Conductor
 from dope.scribbles import BACKGROUND, FOREGROUND, UNLABELED, Scribbles, Seeds, as_scribbles
-from dope.segmentation.boxes import same_numbers, whole_of
+from dope.segmentation.boxes import read_boxes, same_numbers, whole_of
 from dope.segmentation.evidence import Evidence
 from dope.segmentation.frame import Frame
 from dope.stored import Readable, Stored
@@ -238,7 +238,16 @@ class Learnt:
             evidence.learnt
             and not evidence.outlined
             and self.model == model
-            and (self.mask is None) == (mask is None)
-            and (self.mask is None or mask is None or same_numbers(self.mask, mask))
+            and _same_sites(self.mask, mask)
             and same_numbers(self.pixels, pixels)
         )
+
+
+def _same_sites(one: Stored | None, other: Stored | None) -> bool:
+    """Whether the same sites take part; without a mask all do."""
+    if one is None or other is None:
+        only = other if one is None else one
+        return only is None or all(bool((values != 0).all()) for _, values in read_boxes(only))
+    return one.shape == other.shape and all(
+        np.array_equal(values != 0, other.at(box) != 0) for box, values in read_boxes(one)
+    )
