@@ -99,7 +99,7 @@ def measured(image: Path, strokes: Path, asked: argparse.Namespace) -> dict[str,
         "dope", "segment", str(image), "--scribbles", str(strokes), "-o", str(labels), "--kernel", str(asked.kernel),
         "--memory", asked.memory, "--json", str(report), "--overwrite", *shlex.split(asked.options),
     ]  # fmt: skip
-    begun = time.perf_counter()
+    begun, commit = time.perf_counter(), lines.commit()  # of the sources that are run, whatever follows
     process = subprocess.Popen([str(Path(sys.executable).parent / command[0]), *command[1:]], stdout=subprocess.DEVNULL)
     watch = Watch(process.pid)
     watch.start()
@@ -126,7 +126,8 @@ def measured(image: Path, strokes: Path, asked: argparse.Namespace) -> dict[str,
         "ran": " ".join(command),
         "command": " ".join(["python", *sys.argv]),
         "measured": lines.now(),
-        "commit": lines.commit(),
+        "commit": commit,
+        "load": lines.load(),
         "machine": lines.machine(),
     }
 
