@@ -85,7 +85,7 @@ def volume(folder: Path, side: int) -> dict[str, str]:
         if path.exists():
             continue
         tile = np.asarray(nibabel.load(data / file).dataobj)
-        places = [_mirrored(np.arange(start, start + side), n) for start, n in zip(CORNER, tile.shape, strict=True)]
+        places = [mirrored(np.arange(start, start + side), n) for start, n in zip(CORNER, tile.shape, strict=True)]
         temporary = path.with_suffix(".part.npy")
         whole = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(side,) * 3)
         for z in range(side):
@@ -99,7 +99,7 @@ def volume(folder: Path, side: int) -> dict[str, str]:
     return files
 
 
-def _mirrored(places: np.ndarray, length: int) -> np.ndarray:
+def mirrored(places: np.ndarray, length: int) -> np.ndarray:
     """Places in a tile that is repeated, every second time the other way round."""
     around = places % (2 * length)
     return np.where(around < length, around, 2 * length - 1 - around)

@@ -139,17 +139,6 @@ def test_segment_in_boxes_is_segment(tmp_path):
     assert np.array_equal(dope.segment(image, unary=unary, checkpoint=tmp_path / "c").labels, expected.labels)
 
 
-def test_colours_to_be_learnt_need_memory():
-    _, image = volume((24, 20))
-    strokes = np.zeros(image.shape, dtype=np.uint8)
-    strokes[12, 10], strokes[0, 0] = 1, 2
-    with pytest.raises(InputError, match="colours are learnt from the whole image"):
-        dope.segment(image, scribbles=strokes, checkpoint="somewhere")
-    out = np.zeros(image.shape, dtype=np.bool_)
-    assert dope.segment(image, scribbles=strokes, out=out).labels is out
-    assert np.array_equal(out, dope.segment(image, scribbles=strokes).labels)
-
-
 def test_memory_decides_how_large_blocks_are():
     unary, image = volume((120, 120, 120))
     energy = Energy.grid(unary, features=image, lam=0.5)

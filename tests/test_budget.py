@@ -1,5 +1,6 @@
 """Memory and time: what is too much is refused before it is spent, and what a plan says is what is taken."""
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -307,7 +308,7 @@ def test_blocks_within_a_kernels_reach_are_planned_for():
     image = np.zeros((64, 64), dtype=np.uint8)
     refused(
         "takes .* GB, and 1 GB are allowed", dope.segment, image, rectangle=((9, 50), (9, 50)), kernel=51,
-        blocks=16, memory="1GB",
+        blocks=16, memory="1GB", method=dope.Exact(),
     )  # fmt: skip
 
 
@@ -474,7 +475,7 @@ def sparse(tmp_path_factory):
     "known", ["--scribbles strokes.json", pytest.param("--rectangle 10:200,10:200", marks=pytest.mark.slow)]
 )
 def test_strokes_on_more_than_fits_are_refused_before_they_are_drawn(sparse, known):
-    more = ("", "--margin 0.1", "--memory 3GB", "--mask sparse.zarr", "--kernel 9", "--rounds 2", "--blocks 4")
+    more = ("", "--memory 1GB --method exact", "--kernel 9", "--rounds 2", "--connected", "--workers 4")
     code = """
         import json, os, sys
         from typer.testing import CliRunner
@@ -484,7 +485,8 @@ def test_strokes_on_more_than_fits_are_refused_before_they_are_drawn(sparse, kno
         for said in json.loads(sys.argv[2]):
             command = ["segment", "sparse.zarr", "--memory", "50MB", *said.split(), "-o", "labels.npy"]
             result = CliRunner().invoke(app, command)
-            assert result.exit_code == 2 and "are allowed" in result.output, (command, result.output)
+            refused = "are allowed" in result.output or "are too little" in result.output
+            assert result.exit_code == 2 and refused, (command, result.output)
         print(json.dumps(peak_bytes()))
     """
     assert in_child(code, sparse, json.dumps([f"{known} {one}" for one in more])) < 200_000_000
@@ -492,11 +494,11 @@ def test_strokes_on_more_than_fits_are_refused_before_they_are_drawn(sparse, kno
 
 def test_arrays_are_not_read_before_it_is_known_that_they_fit():
     image, strokes = Absent(30_000, 30_000), Absent(30_000, 30_000)
-    for more in ({}, {"margin": 0.1}, {"mask": Absent(30_000, 30_000)}):
-        for known in ({"scribbles": strokes}, {"rectangle": ((5, 9), (5, 9))}):
-            refused("are allowed", dope.segment, image, memory="50MB", **known, **more)
-    refused("are allowed", dope.segment, image, lasso=[(1, 1), (1, 90), (90, 50)], memory="50MB")
-    refused("are allowed", dope.segment, image, probability=strokes, scribbles=strokes, memory="500MB")
+    for known in ({"scribbles": strokes}, {"rectangle": ((5, 9), (5, 9))}):
+        refused("too little", dope.segment, image, memory="50MB", **known)
+        refused("are allowed", dope.segment, image, memory="2GB", method=dope.Exact(), **known)
+    refused("too little", dope.segment, image, lasso=[(1, 1), (1, 90), (90, 50)], memory="50MB")
+    refused("too little", dope.segment, image, probability=strokes, scribbles=strokes, memory="205MB")
 
 
 def test_rounds_of_re_estimation_count():
@@ -506,8 +508,10 @@ def test_rounds_of_re_estimation_count():
     )
     assert again > once
     between = (once + again) // 2
-    refused("are allowed", dope.segment, image, rectangle=((50, 90), (50, 90)), memory=between)
     image[60:80, 60:80] = 200
+    said = dope.Segmentation(image=image, rectangle=((50, 90), (50, 90)), memory=between)
+    refused("are too little", said.plan)
+    refused("are allowed", dataclasses.replace(said, method=dope.Exact()).plan)
     assert dope.segment(image, rectangle=((50, 90), (50, 90)), memory=between, rounds=0).labels.shape == (500, 500)
 
 

@@ -256,7 +256,7 @@ BAD = {
     "truncated": (["cut.png", "--scribbles", "strokes.png"], "cut.png"),
     "even kernel": (["photo.png", "--scribbles", "strokes.png", "--kernel", "4"], "kernel is 4"),
     "negative lam": (["photo.png", "--scribbles", "strokes.png", "--lam", "-1"], "lam|weight"),
-    "no memory": (["photo.png", "--scribbles", "strokes.png", "--memory", "1kB"], "and 1 kB are allowed"),
+    "no memory": (["photo.png", "--scribbles", "strokes.png", "--memory", "1kB"], "1 kB of memory are too little"),
     "too many blocks": (["photo.png", "--scribbles", "strokes.png", "--blocks", "99999"], "blocks"),
     "no workers": (["photo.png", "--scribbles", "strokes.png", "--workers", "0"], "Threads"),
     "no time": (["photo.png", "--scribbles", "strokes.png", "--seconds", "-1"], "--seconds is -1"),

@@ -197,7 +197,7 @@ BAD = {
     "empty mask": ({"scribbles": STROKES, "mask": TRUTH & False}, "no site inside"),
     "lam": ({"scribbles": STROKES, "lam": "much"}, "lam is 'much'"),
     "rounds": ({"probability": TRUTH * 1.0, "rounds": 2}, "rounds are for models"),
-    "memory": ({"scribbles": STROKES, "memory": "1kB"}, "in one piece it takes .*, and 1 kB are allowed"),
+    "memory": ({"scribbles": STROKES, "memory": "1kB"}, "1 kB of memory are too little"),
     "memory in words": ({"scribbles": STROKES, "memory": "much"}, "not a size of memory"),
     "channel axis": ({"scribbles": STROKES, "channel_axis": 5}, "channel_axis is 5"),
     "margin": ({"probability": TRUTH * 1.0, "margin": 0.1}, "margin is given without strokes"),

@@ -107,9 +107,9 @@ def test_nothing_is_read_before_it_is_planned(monkeypatch):
         raise AssertionError("read")
 
     monkeypatch.setattr("dope.segmentation.files.load", fail)
-    monkeypatch.setattr("dope.segmentation.files.read_scribbles", fail)
+    monkeypatch.setattr("dope.segmentation.files.open_scribbles", fail)
     found = Segmentation(image="photo.png", scribbles="strokes.json", memory="1MB")
-    with pytest.raises(InputError, match="1 MB are allowed"):
+    with pytest.raises(InputError, match="1 MB of memory are too little"):
         found.run()
     assert Segmentation(image="photo.png", scribbles="strokes.json").plan().sites == TRUTH.size
 

@@ -49,7 +49,7 @@ from dope.pairs import (
 from dope.partition import Block, Partition
 from dope.quadratic import Terms, dimod_model, dimod_terms, ising_terms, qubo_terms
 from dope.rounding import nearest
-from dope.stored import Absent, Stored, StoredField, StoredMask, StoredPixels, StoredUnary
+from dope.stored import Absent, Stored, StoredField, StoredMask, StoredPixels, StoredUnary, place_in_whole
 from dope.sums import exact_sum
 
 # Sites of a strip in which the energy of stored arrays is computed.
@@ -350,15 +350,13 @@ class Energy:
         """
         y = as_labels(labels, self.shape)
         if not self.in_memory:
-            return Fraction(self.constant) + sum((self._exactly_at(box, y) for box in self._strips()), Fraction(0))
+            assert isinstance(self.pairs, GridPairs)
+            parts = (self.exactly_at(box, y[self.pairs.around(box)]) for box in strips(self.shape, READ_SITES))
+            return Fraction(self.constant) + sum(parts, Fraction(0))
         return Fraction(self.constant) + exact_sum(self.unary, y) + self.pairs.exact_roughness(y)
 
-    def _strips(self) -> list[Box]:
-        assert isinstance(self.pairs, GridPairs)
-        return list(strips(self.shape, READ_SITES))
-
-    def _exactly_at(self, box: Box, y: Mask) -> Fraction:
-        """What the sites of a box pay, and the pairs that begin there."""
+    def exactly_at(self, box: Box, labels: Mask) -> Fraction:
+        """What the sites of a box pay, and the pairs that begin there; labels are of it and all its neighbours."""
         assert isinstance(self.pairs, GridPairs)
         region = self.pairs.around(box)
         part, mine = (
@@ -366,7 +364,7 @@ class Energy:
             tuple(slice(s.start - r.start, s.stop - r.start) for s, r in zip(box, region, strict=True)),
         )
         assert isinstance(part.pairs, GridPairs)
-        return exact_sum(part.unary[mine], y[box]) + part.pairs.exact_roughness(y[region], mine)
+        return exact_sum(part.unary[mine], labels[mine]) + part.pairs.exact_roughness(labels, mine)
 
     @property
     def whole(self) -> Box:
@@ -380,8 +378,10 @@ class Energy:
     def features_at(self, box: Box, inside: Mask | None) -> npt.NDArray[Any]:
         """The pixels of a box, channels last."""
         assert isinstance(self.pairs, GridPairs) and self.pairs.features is not None
-        pixels = self.pairs.features[box]
-        check_finite(getattr(self.pairs.features, "name", "features"), pixels, box=box, inside=inside)
+        features = self.pairs.features
+        pixels = features[box]
+        place = place_in_whole(features, box)
+        check_finite(getattr(features, "name", "features"), pixels, box=place, inside=inside)
         return pixels
 
     def at(self, box: Box) -> Energy:
@@ -397,10 +397,10 @@ class Energy:
             return Energy(prices, pairs)
         if pairs.inside is not None:
             prices = np.where(pairs.inside, prices, prices.dtype.type(1.0))  # any price above 0 keeps label 1 away
-        check_finite("unary", prices, box=box)
+        check_finite("unary", prices, box=place_in_whole(self.unary, box))
         if pairs.features is not None:
-            name = getattr(self.pairs.features, "name", "features")
-            check_finite(name, pairs.features, box=box, inside=pairs.inside)
+            name, place = getattr(self.pairs.features, "name", "features"), place_in_whole(self.pairs.features, box)
+            check_finite(name, pairs.features, box=place, inside=pairs.inside)
         return Energy(prices, pairs)
 
     def read(self) -> Energy:

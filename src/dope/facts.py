@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,9 @@ from dope.errors import InputError
 from dope.pairs import GridPairs, native_features
 from dope.partition import Partition
 from dope.protocols import Executor
+from dope.rounding import nearest
+from dope.stored import place_in_whole
+from dope.sums import exact_sum
 from dope.work import Work
 
 # Pixels of these types have whole squares far below 2^53, which add up exactly in any unit.
@@ -59,7 +63,7 @@ def measure_facts(
         sites=pairs.sites,
         inside=inside,
         largest=max(one.largest for one in measured),
-        total=math.fsum(one.total for one in measured),
+        total=nearest(sum((one.total for one in measured), Fraction(0))),
         places=None if any(p is None for p in found) else max(p for p in found if p is not None),
         digest=hashlib.sha256("".join(one.digest for one in measured).encode()).hexdigest(),
     )
@@ -85,7 +89,7 @@ class Measured:
 
     inside: int
     largest: float
-    total: float
+    total: Fraction
     places: int | None
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -133,13 +137,14 @@ class MeasureWorker:
             seen = grid.features is not None and not nothing
             pixels = energy.features_at(region, inside) if seen else None
         number = math.prod(s.stop - s.start for s in box) if inside is None else int(np.count_nonzero(inside[mine]))
-        largest = total = 0.0
+        largest, total = 0.0, Fraction(0)
         places: int | None = 0 if ask.places else None
         if unary is not None:
             own = unary if inside is None else unary[inside[mine]]
-            check_finite("unary", unary, box=box, inside=None if inside is None else inside[mine])
+            place = place_in_whole(energy.unary, box)
+            check_finite("unary", unary, box=place, inside=None if inside is None else inside[mine])
             size = np.abs(own)
-            largest, total = float(size.max()), float(size.sum(dtype=np.float64))
+            largest, total = float(size.max()), exact_sum(size)
             places = binary_places([own]) if ask.places else None
         low: tuple[float, ...] = ()
         high: tuple[float, ...] = ()

@@ -165,7 +165,7 @@ def _checked_beta(beta: float | None) -> float | None:
 def _stored(name: str, array: Any) -> Stored:
     stored = array if isinstance(array, Stored) else Stored.of(name, array)
     if stored.dtype.kind not in "fiub":
-        raise InputError(f"{name} has dtype {stored.dtype}; expected real numbers. Convert it to float first.")
+        raise InputError(f"{stored.name} has dtype {stored.dtype}; expected real numbers. Convert it to float first.")
     return stored
 
 

@@ -7,7 +7,8 @@ which number drawn is which label.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,10 @@ _MOST = max(DRAWN.values())
 _EXPECTED = "expected 0 none, " + ", ".join(f"{drawn} {NAMES[label]}" for label, drawn in DRAWN.items())
 
 
-def as_seeds(name: str, scribbles: ArrayLike, *, both: bool = False) -> Seeds:
+def as_seeds(name: str, scribbles: ArrayLike, *, both: bool = False, corner: Sequence[int] | None = None) -> Seeds:
     """Scribbles as label numbers; `both` kinds must occur where a model learns from them.
+
+    `corner` is the place of the first site, where they are only a part.
 
     Examples
     --------
@@ -44,14 +47,19 @@ def as_seeds(name: str, scribbles: ArrayLike, *, both: bool = False) -> Seeds:
         raise InputError(f"{name} are of type {drawn.dtype}; expected integers: {_EXPECTED.removeprefix('expected ')}")
     if drawn.size == 0:
         raise InputError(f"{name} are empty, shaped {drawn.shape}; expected at least one site")
-    check_scribbles(name, drawn)
+    check_scribbles(name, drawn, str if corner is None else lambda at: str(tuple(map(operator.add, at, corner))))
     seeds = np.asarray(_MOST - drawn.astype(np.int8))
     seeds[seeds == _MOST] = UNLABELED
     if both:
-        for label, kind in NAMES.items():
+        for label in NAMES:
             if not (seeds == label).any():
-                raise InputError(f"{name} hold no {kind} ({DRAWN[label]}); draw at least one stroke of each kind")
+                raise lacking(name, label)
     return seeds
+
+
+def lacking(name: str, label: int) -> InputError:
+    """What to say of scribbles without a stroke of a label."""
+    return InputError(f"{name} hold no {NAMES[label]} ({DRAWN[label]}); draw at least one stroke of each kind")
 
 
 def as_scribbles(seeds: Seeds) -> NDArray[np.int8]:

@@ -51,6 +51,14 @@ def is_readable(array: Any) -> bool:
     return hasattr(array, "at") and hasattr(array, "excerpt")
 
 
+def place_in_whole(array: Any, box: Box) -> Box:
+    """Where a box of an array lies for whoever gave it: a window of an array knows its place."""
+    corner = getattr(array, "corner", None)
+    if corner is None:
+        return box
+    return tuple(slice(s.start + c, s.stop + c) for s, c in zip(box, corner, strict=True))
+
+
 def lies_elsewhere(array: Any) -> bool:
     """Whether an array is better left where it is until a box of it is wanted: mapped, Zarr, dask, HDF5, a file."""
     if isinstance(array, np.ndarray):
@@ -68,13 +76,16 @@ def lies_elsewhere(array: Any) -> bool:
 class Stored:
     """An array that is read as it is indexed: in memory, mapped, Zarr, dask, xarray, or a file of `dope.io.load`.
 
-    `channels` says which axis is none of sites; `origin` is the place of the first site, where it is only a part.
+    `channels` says which axis is none of sites; `origin` is the place of the first site, where it is only a part. Of a
+    `window`, `sides` is the shape, and `corner` the place of its first site in the whole.
     """
 
     name: str
     array: Any
     channels: int | None = None
     origin: tuple[int, ...] | None = None
+    sides: tuple[int, ...] | None = None
+    corner: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, name: str, array: Any, *, channels: int | None = None) -> Stored:
@@ -88,8 +99,17 @@ class Stored:
             found = _Mapped(str(found.filename), found.dtype, found.offset, found.shape, order)
         return cls(name, found, channels)
 
+    def window(self, where: Box) -> Stored:
+        """A box of it, as if that were all."""
+        before = self.origin or (0,) * len(where)
+        origin = tuple(o - s.start for o, s in zip(before, where, strict=True))
+        sides, corner = zip(*((s.stop - s.start, s.start) for s in where), strict=True)
+        return replace(self, origin=origin, sides=sides, corner=corner)
+
     @property
     def shape(self) -> tuple[int, ...]:
+        if self.sides is not None:
+            return self.sides
         sides = tuple(int(n) for n in self.array.shape)
         return sides if self.channels is None else sides[: self.channels] + sides[self.channels + 1 :]
 
@@ -236,6 +256,10 @@ class StoredUnary:
     source: Readable
 
     @property
+    def corner(self) -> tuple[int, ...] | None:
+        return getattr(self.source, "corner", None)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return self.source.shape
 
@@ -263,6 +287,10 @@ class StoredPixels:
     @property
     def name(self) -> str:
         return self.source.name
+
+    @property
+    def corner(self) -> tuple[int, ...] | None:
+        return self.source.corner
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -72,8 +72,8 @@ def segment(
     memory: Annotated[
         str | None,
         typer.Option(
-            help="What it may take, such as 16GB; by default what is available. More is read box by box, with "
-            "--probability, or refused."
+            help="What it may take, such as 16GB; by default what is available. An image that takes more is read and "
+            "solved box by box."
         ),
     ] = None,
     dask: Annotated[

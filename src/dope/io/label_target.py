@@ -16,7 +16,7 @@ from dope.durable import hidden_file
 from dope.errors import InputError
 from dope.io.content import NewLabels, Shape
 from dope.io.file_array import FileArray
-from dope.io.lazy import Parts, box_text, whole_key
+from dope.io.lazy import Parts, box_of, box_text
 
 Save = Callable[[NewLabels, Labels], None]
 
@@ -116,7 +116,7 @@ class LabelTarget:
         return self._draft.chunks
 
     def __setitem__(self, key: Any, labels: Any) -> None:
-        box = _box(key, self.shape)
+        box = box_of(key, self.shape)
         sides = tuple(part.stop - part.start for part in box)
         if np.shape(labels) != sides:
             raise InputError(
@@ -126,7 +126,7 @@ class LabelTarget:
             self._draft.write(box, as_numbered_labels(labels, self.label_count))
 
     def __getitem__(self, key: Any) -> Labels:
-        box = _box(key, self.shape)
+        box = box_of(key, self.shape)
         sides = [part.stop - part.start for part in box]
         return np.empty(sides, label_type(self.label_count)) if 0 in sides else self._draft.read(box)
 
@@ -183,12 +183,3 @@ def converting(new: NewLabels, draft: Callable[[Path], FileDraft], save: Save) -
     with hidden_file(new.path.with_suffix(".npy")) as temporary:
         yield draft(temporary)
         save(new, np.load(temporary, mmap_mode="r"))
-
-
-def _box(key: Any, shape: Shape) -> Parts:
-    parts = []
-    for part in whole_key(key, shape):
-        if not isinstance(part, slice) or part.step != 1:
-            raise IndexError(f"labels are read and written by boxes, slices of step 1; {key!r} is none")
-        parts.append(part)
-    return tuple(parts)

@@ -123,6 +123,16 @@ def whole_key(key: Any, shape: Shape) -> tuple[int | slice, ...]:
     return tuple(_part(part, length) for part, length in zip(parts, shape, strict=True))
 
 
+def box_of(key: Any, shape: Shape) -> Parts:
+    """An index that is a box: a slice of step 1 for every axis."""
+    parts = []
+    for part in whole_key(key, shape):
+        if not isinstance(part, slice) or part.step != 1:
+            raise IndexError(f"labels are read and written by boxes, slices of step 1; {key!r} is none")
+        parts.append(part)
+    return tuple(parts)
+
+
 def _part(part: Any, length: int) -> int | slice:
     if isinstance(part, slice):
         start, stop, step = part.indices(length)

@@ -5,12 +5,13 @@ Some give a whole energy, with pairs that attract and pairs that repel: `curvatu
 """
 
 from dope.models.automatic import automatic_model
+from dope.models.channels import Sample
 from dope.models.color import ColorClusters, ColorMixture, color_unary
 from dope.models.connectivity import connected_to_seeds
 from dope.models.curvature import curvature
 from dope.models.deconvolution import deconvolution
 from dope.models.grey import GreyHistogram
-from dope.models.model import Model
+from dope.models.model import Colors, LearningModel, Model
 from dope.models.pattern import Pattern, denoising, learned_pattern
 from dope.models.probability import probability_unary
 from dope.models.reestimation import reestimated
@@ -21,9 +22,12 @@ from dope.models.smoothing import automatic_lam, kernel_lam
 __all__ = [
     "ColorClusters",
     "ColorMixture",
+    "Colors",
     "GreyHistogram",
+    "LearningModel",
     "Model",
     "Pattern",
+    "Sample",
     "automatic_lam",
     "automatic_model",
     "color_unary",

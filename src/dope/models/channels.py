@@ -1,9 +1,10 @@
-"""An image as a row of channels per site, looked at a strip at a time."""
+"""An image as a row of channels per site, looked at a strip at a time, and the sample of it that models learn from."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,15 @@ from dope.arrays import as_array
 from dope.errors import InputError
 from dope.scribbles import BACKGROUND, FOREGROUND, Seeds
 
-# Numbers looked at in one go: temporaries stay in the second-level cache, and the products are so small that BLAS
-# does them in this thread. With 8 times as many it would wait for its other threads at each of hundreds of products,
-# which on a machine with other work took 17 s instead of 2 for 8 megapixels.
+# Numbers looked at in one go: temporaries stay in the second-level cache.
 _STRIP_NUMBERS = 3 * 4096
 # Sites whose labels are looked at in one go.
 _SEED_STRIP = 1 << 20
 # Enough for stable clusters: between 5 000 and 50 000 errors on the odd GrabCut images differ by less than 0.1 %
 # (rounds of k-means cut from 100 to 20 at the same time), and the time goes into k-means.
 _FITTED_SITES = 10_000
+# Sites looked at for the range of an image: enough that a thousandth of them is a hundred.
+_RANGED_SITES = 100_000
 
 
 def channel_count(image: ArrayLike, shape: tuple[int, ...]) -> int:
@@ -57,7 +58,7 @@ def strips(rows: NDArray[Any]) -> Iterator[slice]:
 
 
 def in_strips(rows: NDArray[Any], clip: float, log_odds: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[np.float32]:
-    """log_odds of all rows, clipped."""
+    """log_odds of all rows, clipped. They must be of each row by itself: then strips do not show, to the bit."""
     if not clip > 0:
         raise InputError(f"clip is {clip}; expected a positive number, such as 10")
     unary = np.empty(len(rows), dtype=np.float32)
@@ -74,18 +75,43 @@ def check_rows(rows: NDArray[Any], where: str) -> None:
         raise InputError(f"the image holds NaN or infinite values{where}; expected finite numbers")
 
 
-def stroked(rows: NDArray[Any], seeds: Seeds) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rows under foreground and under background seeds, evenly thinned where there are more than a fit needs."""
-    foreground, background = (rows[_sample(seeds.reshape(-1), label)] for label in (FOREGROUND, BACKGROUND))
-    for sample in (foreground, background):
-        check_rows(sample, " under the strokes")
-    return foreground.astype(np.float64), background.astype(np.float64)
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What a model learns from: rows of channels in the order of their sites, evenly thinned where there are many.
+
+    `foreground` and `background` lie under seeds; `around` are of everywhere, for models that look around.
+    """
+
+    foreground: NDArray[np.float64]
+    background: NDArray[np.float64]
+    around: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for part, where in ((self.foreground, " under the strokes"), (self.background, " under the strokes")):
+            check_rows(part, where)
+        check_rows(self.around, "")
+
+    @classmethod
+    def of(cls, rows: NDArray[Any], seeds: Seeds, *, looks_around: bool) -> Sample:
+        """Of an image in memory."""
+        foreground, background = (rows[_sample(seeds.reshape(-1), label)] for label in (FOREGROUND, BACKGROUND))
+        around = rows[:: ranged_every(len(rows))] if looks_around else rows[:0]
+        return cls(*(part.astype(np.float64) for part in (foreground, background, around)))
+
+
+def fitted_every(number: int) -> int:
+    """Of so many sites under seeds of a label, every how many-th a model is fitted to."""
+    return max(1, math.ceil(number / _FITTED_SITES))
+
+
+def ranged_every(number: int) -> int:
+    """Of so many sites of an image, every how many-th a model that looks around sees."""
+    return max(1, number // _RANGED_SITES)
 
 
 def _sample(seeds: Seeds, label: int) -> NDArray[np.intp]:
     """Sites of one label, every so many. In strips: re-estimation makes every site of a large image a seed."""
-    number = sum(int(np.count_nonzero(seeds[part] == label)) for part in _seed_strips(seeds.size))
-    every = max(1, math.ceil(number / _FITTED_SITES))
+    every = fitted_every(sum(int(np.count_nonzero(seeds[part] == label)) for part in _seed_strips(seeds.size)))
     chosen, seen = [], 0
     for part in _seed_strips(seeds.size):
         sites = np.flatnonzero(seeds[part] == label)

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dope.errors import InputError
-from dope.models.channels import as_channels, in_strips, stroked
+from dope.models.channels import Sample, in_strips
 from dope.models.clusters import k_means
 from dope.models.gaussians import Gaussian, Mixture, fitted
-from dope.scribbles import as_seeds
+from dope.models.model import learnt_unary
 
 # In units of the standard deviation of all strokes' colours. Chosen on the 25 odd images of the GrabCut set with
 # scribbles, 3x3 kernel, total 20: mean error 8.1 %, against 9.4 % with 1e-3 added and no stray colours. Chosen
@@ -63,6 +63,8 @@ class ColorClusters:
            [ True,  True, False]])
     """
 
+    looks_around: ClassVar[bool] = False
+
     clusters: int = 5
     clip: float = 10.0
 
@@ -76,8 +78,12 @@ class ColorClusters:
         seeds : integer array
             0 where nothing is known, 1 under foreground strokes, 2 under background strokes.
         """
+        return learnt_unary(self, image, seeds)
+
+    def learn(self, sample: Sample) -> ColorOdds:
+        """The mixtures of both labels."""
         _check_clusters(self.clusters)
-        return _unary(image, seeds, self.clip, lambda x: _clustered(x, self.clusters))
+        return ColorOdds.learnt(sample, self.clip, lambda x: _clustered(x, self.clusters))
 
 
 @dataclass(frozen=True)
@@ -104,16 +110,22 @@ class ColorMixture:
            [ True,  True, False]])
     """
 
+    looks_around: ClassVar[bool] = False
+
     clusters: int = 5
     clip: float = 10.0
     rounds: int = 10
 
     def unary(self, image: ArrayLike, seeds: ArrayLike) -> NDArray[np.float32]:
         """log p(background) - log p(foreground) at every site; as `ColorClusters.unary`."""
+        return learnt_unary(self, image, seeds)
+
+    def learn(self, sample: Sample) -> ColorOdds:
+        """The mixtures of both labels."""
         _check_clusters(self.clusters)
         if self.rounds < 0:
             raise InputError(f"rounds is {self.rounds}; expected 0 or more")
-        return _unary(image, seeds, self.clip, lambda x: _maximized(x, self.clusters, self.rounds))
+        return ColorOdds.learnt(sample, self.clip, lambda x: _maximized(x, self.clusters, self.rounds))
 
 
 def color_unary(image: ArrayLike, seeds: ArrayLike, *, clusters: int = 5, clip: float = 10.0) -> NDArray[np.float32]:
@@ -126,15 +138,8 @@ def _check_clusters(clusters: int) -> None:
         raise InputError(f"clusters is {clusters}; expected at least 1 Gaussian per label")
 
 
-def _unary(image: ArrayLike, seeds: ArrayLike, clip: float, fit: Fit) -> NDArray[np.float32]:
-    fixed = as_seeds("seeds", seeds, both=True)
-    colors = as_channels(image, fixed.shape)
-    odds = _ColorOdds.learnt(*stroked(colors, fixed), fit)
-    return in_strips(colors, clip, odds).reshape(fixed.shape)
-
-
-@dataclass(frozen=True)
-class _ColorOdds:
+@dataclass(frozen=True, eq=False)
+class ColorOdds:
     """A mixture per label over colours that are centred and scaled, the same for all channels."""
 
     unit: float  # a power of two near the largest colour: squares of what it divides neither overflow nor vanish
@@ -142,19 +147,25 @@ class _ColorOdds:
     scale: float
     foreground: Mixture
     background: Mixture
+    clip: float
 
     @classmethod
-    def learnt(cls, foreground: NDArray[np.float64], background: NDArray[np.float64], fit: Fit) -> _ColorOdds:
-        both = np.concatenate([foreground, background])
+    def learnt(cls, sample: Sample, clip: float, fit: Fit) -> ColorOdds:
+        both = np.concatenate([sample.foreground, sample.background])
         unit = _unit(both)
         both /= unit
         center = both.mean(axis=0)
         scale = float(np.sqrt(both.var(axis=0).mean())) or 1.0
-        mixtures = [Mixture.of(_with_stray(fit((x / unit - center) / scale))) for x in (foreground, background)]
-        return cls(unit, center, scale, *mixtures)
+        foreground, background = (
+            Mixture.of(_with_stray(fit((x / unit - center) / scale))) for x in (sample.foreground, sample.background)
+        )
+        return cls(unit, center, scale, foreground, background, clip)
 
-    def __call__(self, colors: NDArray[Any]) -> NDArray[np.float32]:
-        """log p(0|x) - log p(1|x) of each colour."""
+    def unary(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
+        """log p(0|x) - log p(1|x) of each colour, clipped."""
+        return in_strips(pixels, self.clip, self._log_odds)
+
+    def _log_odds(self, colors: NDArray[Any]) -> NDArray[np.float32]:
         # Sites run along the last axis, so that sums over a few channels or clusters add whole rows.
         with np.errstate(over="ignore"):  # what is too far to count is clipped
             away = ((colors / self.unit - self.center) / self.scale).T

@@ -15,9 +15,10 @@ and again with the pairs whose roots still differ; about log(runs) times.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dope.arrays import BinaryLabels, Mask, Sites, as_labels
 from dope.errors import InputError
@@ -59,15 +60,56 @@ def keep_connected(labels: BinaryLabels, seeds: Seeds) -> BinaryLabels:
 
 def _touching(mask: Mask, marks: Mask) -> Mask:
     """The sites of `mask` whose connected part holds a mark."""
-    starts, ends = _runs(mask)
-    roots = _roots(len(starts), *_beside(starts, ends, mask.shape))
-    # Marks at positions counted as those of the runs, with one more site after each row.
-    at = np.flatnonzero(marks & mask)
-    at += at // mask.shape[-1]
-    marked = np.zeros(len(starts), dtype=np.bool_)
-    marked[roots[np.searchsorted(starts, at, side="right") - 1]] = True
-    kept = marked[roots]
-    return _painted(starts[kept], ends[kept], mask.shape)
+    parts = Parts.of(mask)
+    return parts.painted(parts.holding(marks & mask))
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The connected parts of a mask: its runs, and the first run of each run's part."""
+
+    shape: tuple[int, ...]
+    starts: Sites
+    ends: Sites
+    roots: Sites
+
+    @classmethod
+    def of(cls, mask: Mask) -> Parts:
+        starts, ends = _runs(mask)
+        return cls(mask.shape, starts, ends, joined(len(starts), *_beside(starts, ends, mask.shape)))
+
+    def holding(self, marks: Mask) -> Mask:
+        """By the number of a part's first run, whether it holds one of these marks, which must lie in parts."""
+        held = np.zeros(len(self.starts), dtype=np.bool_)
+        held[self._part_at(np.flatnonzero(marks))] = True
+        return held
+
+    def face(self, axis: int, mask: Mask, *, last: bool) -> Sites:
+        """The parts of the first or last sites along an axis, one after another, by their first runs; -1 for none."""
+        place = self.shape[axis] - 1 if last else 0
+        where = tuple(slice(place, place + 1) if a == axis else slice(None) for a in range(len(self.shape)))
+        flat = _flat_positions(self.shape, axis, place)
+        found = np.full(flat.size, -1, dtype=np.int64)
+        here = mask[where].reshape(-1)
+        found[here] = self._part_at(flat[here])
+        return found
+
+    def painted(self, kept: Mask) -> Mask:
+        """True on the parts whose first runs are kept, False elsewhere."""
+        which = kept[self.roots]
+        return _painted(self.starts[which], self.ends[which], self.shape)
+
+    def _part_at(self, sites: Sites) -> Sites:
+        """Of flat positions; runs are counted with one more site after each row."""
+        at = sites + sites // self.shape[-1]
+        return self.roots[np.searchsorted(self.starts, at, side="right") - 1]
+
+
+def _flat_positions(shape: tuple[int, ...], axis: int, place: int) -> Sites:
+    """Of all sites at a place along an axis, in row-major order."""
+    below = math.prod(shape[axis + 1 :])
+    above = np.arange(math.prod(shape[:axis]), dtype=np.int64) * (shape[axis] * below)
+    return (above[:, None] + (place * below + np.arange(below, dtype=np.int64))).reshape(-1)
 
 
 def _runs(mask: Mask) -> tuple[Sites, Sites]:
@@ -104,8 +146,8 @@ def _beside(starts: Sites, ends: Sites, shape: tuple[int, ...]) -> tuple[Sites, 
     return np.concatenate(tails), np.concatenate(heads)
 
 
-def _roots(number: int, tails: Sites, heads: Sites) -> NDArray[np.int64]:
-    """The smallest run of each run's connected part."""
+def joined(number: int, tails: Sites, heads: Sites) -> Sites:
+    """The smallest of each one's connected part, where tails and heads are joined."""
     parent = np.arange(number)
     while tails.size:
         tails, heads = parent[tails], parent[heads]

@@ -49,19 +49,36 @@ class Mixture:
         return self.shares(x)[0]
 
     def shares(self, x: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """log p of each column of x, and what each Gaussian contributes to p: (clusters, columns), not yet divided."""
-        normal = self.whitening @ x
-        normal -= self.shift
+        """log p of each column of x, and what each Gaussian contributes to p: (clusters, columns), not yet divided.
+
+        Each column by itself, to the bit: whole rows are added in a fixed order, where a product of matrices would add
+        in the order that suits their size. So it does not matter in which box of an image a site is looked at.
+        """
+        clusters, channels = len(self.log_scale), len(x)
+        factors = self.whitening.reshape(clusters, channels, channels)  # lower triangles
+        normal = np.empty((clusters, channels, x.shape[1]), dtype=np.float32)
+        normal[...] = -self.shift.reshape(clusters, channels, 1)
+        product = np.empty_like(normal)
+        for k, row in enumerate(x):
+            normal[:, k:] += np.multiply(factors[:, k:, k, None], row, out=product[:, k:])
         np.square(normal, out=normal)
-        terms = normal.reshape(len(self.log_scale), len(x), -1).sum(axis=1)
+        terms = _sum_of_rows(normal.swapaxes(0, 1))
         terms *= -0.5
         terms += self.log_scale
         top = terms.max(axis=0)
         terms -= top
         np.exp(terms, out=terms)
-        density: NDArray[np.float32] = np.log(terms.sum(axis=0))
+        density: NDArray[np.float32] = np.log(_sum_of_rows(terms))
         density += top
         return density, terms
+
+
+def _sum_of_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The sum over the first axis, one after another."""
+    total: NDArray[np.float32] = rows[0].copy()
+    for row in rows[1:]:
+        total += row
+    return total
 
 
 def fitted(x: NDArray[np.float64], shares: NDArray[np.floating], *, least: float) -> list[Gaussian]:

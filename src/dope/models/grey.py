@@ -11,19 +11,17 @@ with the number n of its sites as n^(-1/5), as in Silverman's rule (Density Esti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dope.errors import InputError
-from dope.models.channels import as_channels, check_rows, in_strips, stroked
-from dope.scribbles import as_seeds
+from dope.models.channels import Sample, in_strips
+from dope.models.model import learnt_unary
 
 _STRAY = 0.05
 _EXTREME = 1e-3
-# Sites looked at for the range: enough that a thousandth of them is a hundred.
-_RANGED_SITES = 100_000
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,8 @@ class GreyHistogram:
            [ True,  True, False]])
     """
 
+    looks_around: ClassVar[bool] = True
+
     bins: int = 64
     clip: float = 10.0
     width: float = 0.25
@@ -63,20 +63,35 @@ class GreyHistogram:
         seeds : integer array
             0 where nothing is known, 1 under foreground strokes, 2 under background strokes.
         """
+        return learnt_unary(self, image, seeds)
+
+    def learn(self, sample: Sample) -> GreyOdds:
+        """The histograms of both labels, over the range of the image."""
         if self.bins < 2:
             raise InputError(f"bins is {self.bins}; expected at least 2")
         if not self.width > 0:
             raise InputError(f"width is {self.width}; expected a positive number")
-        fixed = as_seeds("seeds", seeds, both=True)
-        values = as_channels(image, fixed.shape)
-        if values.shape[1] != 1:
+        channels = sample.foreground.shape[1]
+        if channels != 1:
             raise InputError(
-                f"the image has {values.shape[1]} channels; a histogram is of one. Use ColorClusters, or one channel."
+                f"the image has {channels} channels; a histogram is of one. Use ColorClusters, or one channel."
             )
-        foreground, background = stroked(values, fixed)
-        scale = _Scale.of(values, np.concatenate([foreground, background]), self.bins)
-        odds = _log_odds(scale.bin(foreground[:, 0]), scale.bin(background[:, 0]), self)
-        return in_strips(values, self.clip, lambda x: odds[scale.bin(x[:, 0])]).reshape(fixed.shape)
+        scale = _Scale.of(sample, self.bins)
+        odds = _log_odds(scale.bin(sample.foreground[:, 0]), scale.bin(sample.background[:, 0]), self)
+        return GreyOdds(scale, odds, self.clip)
+
+
+@dataclass(frozen=True, eq=False)
+class GreyOdds:
+    """log p(0|x) - log p(1|x) of each bin."""
+
+    scale: _Scale
+    odds: NDArray[np.float64]
+    clip: float
+
+    def unary(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
+        """The same of each value, clipped."""
+        return in_strips(pixels, self.clip, lambda x: self.odds[self.scale.bin(x[:, 0])])
 
 
 @dataclass(frozen=True)
@@ -88,12 +103,11 @@ class _Scale:
     bins: int
 
     @classmethod
-    def of(cls, values: NDArray[Any], stroked: NDArray[np.float64], bins: int) -> _Scale:
-        seen = values[:: max(1, len(values) // _RANGED_SITES)].astype(np.float64)
-        check_rows(seen, "")
-        low, high = np.quantile(seen, [_EXTREME, 1 - _EXTREME])
+    def of(cls, sample: Sample, bins: int) -> _Scale:
+        low, high = np.quantile(sample.around, [_EXTREME, 1 - _EXTREME])
         if not low < high:  # nearly all of the image is one value: what differs is the rest
-            low, high = min(seen.min(), stroked.min()), max(seen.max(), stroked.max())
+            seen = (sample.around, sample.foreground, sample.background)
+            low, high = min(part.min() for part in seen), max(part.max() for part in seen)
         return cls(float(low), float(high), bins)
 
     def bin(self, values: NDArray[Any]) -> NDArray[np.intp]:

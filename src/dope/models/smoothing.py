@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +11,8 @@ from numpy.typing import ArrayLike
 from dope.arrays import as_reals, check_finite
 from dope.errors import InputError
 from dope.pairs import Kernel, half_offsets, offset_lengths, strips
+from dope.rounding import nearest
+from dope.sums import exact_sum
 
 # In units of the mean |u|; `automatic_lam` says why.
 SMOOTHING = 20.0
@@ -99,5 +102,11 @@ def automatic_lam(
     if not (np.isfinite(smoothing) and smoothing >= 0):
         raise InputError(f"smoothing is {smoothing}; expected 0 or a positive number, such as 20")
     check_finite("unary", prices)
-    scale = sum(float(np.abs(prices[box]).sum(dtype=np.float64)) for box in strips(prices.shape)) / prices.size
-    return kernel_lam(kernel, dimensions or prices.ndim, total=smoothing * scale, spacing=spacing)
+    total = nearest(sum((exact_sum(np.abs(prices[box])) for box in strips(prices.shape)), Fraction(0)))
+    scale = mean_lam_total(total, prices.size, smoothing)
+    return kernel_lam(kernel, dimensions or prices.ndim, total=scale, spacing=spacing)
+
+
+def mean_lam_total(total: float, sites: int, smoothing: float = SMOOTHING) -> float:
+    """What `kernel_lam` is told, of unaries whose sizes add up to `total`: the float nearest to their exact sum."""
+    return smoothing * (total / sites)

@@ -1,6 +1,6 @@
 """Plan: every decision about a run, once, with its reason."""
 
-from dope.planning.decide import plan, plan_in_memory
+from dope.planning.decide import plan, plan_holding
 from dope.planning.plans import Decision, Plan
 
-__all__ = ["Decision", "Plan", "plan", "plan_in_memory"]
+__all__ = ["Decision", "Plan", "plan", "plan_holding"]

@@ -61,9 +61,9 @@ def plan(
     )  # fmt: skip
 
 
-def plan_in_memory(energy: Energy, *, advice: str, **said: Any) -> Plan:
-    """The same where the work needs everything in memory: what does not fit is refused, with this advice."""
-    return _decided(energy, advice=advice, **said)
+def plan_holding(energy: Energy, held: int, **said: Any) -> Plan:
+    """The same for someone who holds so many bytes per site beside the energy, where everything is in memory."""
+    return _decided(energy, held=held, **said)
 
 
 def _decided(
@@ -79,7 +79,7 @@ def _decided(
     checkpoint: Any = None,
     resume: Any = None,
     out: Any = None,
-    advice: str | None = None,
+    held: int = 0,
 ) -> Plan:
     _check_arguments(energy, method, solver, executor)
     new, before = _folder("checkpoint", checkpoint), _folder("resume", resume)
@@ -98,7 +98,7 @@ def _decided(
         folder=new if before is None else before,
         resume=before is not None,
         out=out,
-        advice=advice,
+        held=held,
     )
     return replace(asked.planned(), start=start_from(energy, start))
 
@@ -117,7 +117,7 @@ class _Asked:
     folder: str | None
     resume: bool
     out: Any
-    advice: str | None = None  # for those who need everything in memory
+    held: int
 
     def planned(self) -> Plan:
         if isinstance(self.blocks, Partition):
@@ -141,6 +141,7 @@ class _Asked:
             out=self.out,
             checkpoint=self.folder,
             resume=self.resume,
+            held=self.held,
             _partition=partition,
         )
         number, layout = found.blocks, " x ".join(map(str, found.layout))
@@ -206,7 +207,7 @@ class _Asked:
         if elsewhere:
             return Admm(), "blocks of a graph run in other processes"
         lacking = self._lacking(Exact(), solver)
-        if lacking is not None and boxes_will_do and self.advice is None:
+        if lacking is not None and boxes_will_do:
             return Bracketing(), f"the global minimum, box by box: {lacking}"
         if lacking is not None:
             self._require_room(Exact(), solver)
@@ -219,7 +220,7 @@ class _Asked:
         energy = self.energy
         needed = whole_bytes(
             energy.pairs,
-            pixel_bytes=pixel_bytes_of(energy),
+            pixel_bytes=pixel_bytes_of(energy) + self.held,
             bits=expected_bits(energy.pairs, solver),
             layout=self._layout(method) if isinstance(energy.pairs, GridPairs) else None,
         )
@@ -247,7 +248,7 @@ class _Asked:
         if lacking is None:
             return
         sites = " x ".join(map(str, self.energy.shape))
-        advice = self.advice or "Allow more memory, or use Bracketing(), which works box by box."
+        advice = "Allow more memory, or use Bracketing(), which works box by box."
         raise InputError(f"{sites} sites are to be in memory, all at once: {lacking}. {advice}")
 
     def _blocks(

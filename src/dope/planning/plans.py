@@ -66,6 +66,7 @@ class Plan:
     memory : bytes that it may take, None where nobody set a limit.
     out : where labels go, None for a new array.
     decisions : all of that in words, with the reasons.
+    held : bytes of a site that whoever asked for the plan keeps beside the arrays, where these are in memory.
     """
 
     energy: Energy
@@ -79,6 +80,7 @@ class Plan:
     decisions: tuple[Decision, ...] = ()
     checkpoint: str | None = None
     resume: bool = False
+    held: int = 0
     start: Start | None = field(default=None, repr=False)
     _partition: Partition | None = field(default=None, repr=False)
 
@@ -151,9 +153,8 @@ class Plan:
     def bytes(self) -> int:
         """What this process will hold at most, about."""
         if not self.in_boxes:
-            return whole_bytes(
-                self.energy.pairs, pixel_bytes=pixel_bytes_of(self.energy), bits=self.bits, layout=self._seams
-            )
+            pixel_bytes = pixel_bytes_of(self.energy) + self.held
+            return whole_bytes(self.energy.pairs, pixel_bytes=pixel_bytes, bits=self.bits, layout=self._seams)
         held = self.energy.site_bytes * self.sites if self.energy.in_memory else 0
         workers = 1 if getattr(self.executor, "elsewhere", False) else min(self.executor.workers, self.blocks)
         return BOX_PROCESS_BYTES + held + workers * self.block_bytes

@@ -79,7 +79,8 @@ def segment(
     channel_axis : int, optional
         Which axis of the image is channels, where it is not the last.
     model : optional
-        How colours become unaries: `dope.models.ColorClusters()`, `ColorMixture()`, `GreyHistogram()`.
+        How colours become unaries: `dope.models.ColorClusters()`, `ColorMixture()`, `GreyHistogram()`. One of your own
+        has `unary(image, seeds)`, and `learn(sample)` for images that are read box by box: `dope.models.LearningModel`.
     rounds : int, optional
         How often the model is estimated again from the labels found. Default 0, and 5 after a rectangle or lasso.
     connected : bool
@@ -91,10 +92,10 @@ def segment(
         An earlier result of the same image, to go on from with more or other strokes. The colours that were learnt then
         are kept, so that a stroke changes labels near it, and quickly; leave it out to learn them again.
     memory : int or str, optional
-        What it may take, such as "16GB"; by default what is available now. With a probability or a unary, an image
-        that takes more is read and solved box by box; with colours to be learnt it is refused.
+        What it may take, such as "16GB"; by default what is available now. An image that takes more is read and solved
+        box by box, to the same labels.
     checkpoint, resume : optional
-        As in `minimize`; with a probability or a unary.
+        As in `minimize`.
     out : optional
         As in `minimize`, where labels go.
 

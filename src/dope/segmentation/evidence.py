@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,13 @@ import numpy.typing as npt
 
 from dope.arrays import Box, Mask, Reals, as_array, as_reals, check_finite, known_shape
 from dope.errors import InputError
-from dope.models import seeds_from_lasso, seeds_from_rectangle
 from dope.models.probability import probability_unary_at
-from dope.scribbles import UNLABELED, Seeds, as_seeds
+from dope.models.seeds import Lasso, Rectangle, covers_all, holds_none
+from dope.pairs import strips
+from dope.scribbles import NAMES, lacking
+from dope.segmentation.boxes import READ_SITES
+from dope.segmentation.seed_map import SeedMap
+from dope.stored import Stored
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +73,42 @@ class Evidence:
         axis = -1 if channel_axis is None else channel_axis
         return tuple(n for a, n in enumerate(shape) if a != axis % len(shape))
 
-    def seeds(self, shape: tuple[int, ...]) -> Seeds | None:
-        """The labels that strokes and outlines fix: here what was drawn becomes label numbers."""
-        both = self.learnt and not self.outlined
-        drawn = None if self.scribbles is None else as_seeds("scribbles", self.scribbles, both=both)
+    def seed_map(self, shape: tuple[int, ...], where: Box, mask: Stored | None) -> SeedMap | None:
+        """The labels that strokes and outlines fix in a box of an image of this shape, inside a mask of it."""
+        if self.scribbles is None and not self.outlined:
+            return None
+        drawn = None if self.scribbles is None else Stored.of("scribbles", self.scribbles)
         if drawn is not None and drawn.shape != shape:
             raise InputError(f"scribbles are shaped {drawn.shape}; expected {shape}, as the rest is.")
-        if not self.outlined:
-            return drawn
-        around = as_seeds(
-            "outline",
-            seeds_from_lasso(shape, self.lasso)
-            if self.lasso is not None
-            else seeds_from_rectangle(shape, _pairs(self.rectangle)),
-        )
-        return around if drawn is None else np.where(drawn != UNLABELED, drawn, around)
+        return SeedMap(where, drawn, self._outline(shape), mask)
+
+    def _outline(self, shape: tuple[int, ...]) -> Rectangle | Lasso | None:
+        """Around the object, with sites on both sides of it."""
+        if self.lasso is not None:
+            lasso = Lasso.of(shape, self.lasso)
+            inside, outside = False, False
+            for strip in strips(shape, READ_SITES):
+                part = lasso.inside_at(strip)
+                inside, outside = inside or bool(part.any()), outside or not part.all()
+                if inside and outside:
+                    return lasso
+            raise covers_all(lasso.name) if inside else holds_none(shape)
+        if self.rectangle is None:
+            return None
+        rectangle = Rectangle.of(shape, _pairs(self.rectangle))
+        if rectangle.sides == tuple((0, n) for n in shape):
+            raise covers_all(rectangle.name)
+        return rectangle
+
+    def check_kinds(self, masked: bool, there: Callable[[int], bool]) -> None:
+        """Refuse strokes of one kind only, where colours are learnt from them."""
+        if self.scribbles is None or not self.learnt or self.outlined:
+            return
+        for label, name in NAMES.items():
+            if not there(label) and masked:
+                raise InputError(f"no {name} stroke lies inside the mask; expected at least one of each kind there.")
+            if not there(label):
+                raise lacking("scribbles", label)
 
 
 def _pairs(rectangle: Sequence[slice] | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

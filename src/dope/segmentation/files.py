@@ -20,8 +20,9 @@ import numpy.typing as npt
 from dope.arrays import known_shape
 from dope.durable import scratch_folder
 from dope.errors import InputError
-from dope.io import Description, Image, describe, load, read_scribbles, same_space, stored
+from dope.io import Description, Image, describe, load, open_scribbles, same_space, stored
 from dope.memory import budget_of
+from dope.stored import lies_elsewhere
 
 if TYPE_CHECKING:
     from dope.segmentation.segmentation import Segmentation
@@ -41,22 +42,22 @@ def is_path(value: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """An array in a file of which shape and type are known; its numbers are read when somebody asks for them."""
+    """An array in a file of which shape and type are known; it is opened when somebody asks for its numbers."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     chunks: tuple[int, ...] | None
-    read: Callable[[], npt.NDArray[Any]]
+    open: Callable[[], Any]
 
     @cached_property
-    def _numbers(self) -> npt.NDArray[Any]:
-        return self.read()
+    def opened(self) -> Any:
+        return self.open()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.array(self._numbers, dtype) if copy else np.asarray(self._numbers, dtype)
+        return np.array(self.opened, dtype) if copy else np.asarray(self.opened, dtype)
 
     def __getitem__(self, key: Any) -> Any:
-        return self._numbers[key]
+        return self.opened[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,7 @@ class Files:
                 "spacing": self._spacing(image.spacing),
             }
         if is_path(self.said.scribbles):
-            arrays["scribbles"] = np.asarray(self.described.scribbles)
+            arrays["scribbles"] = self._open_scribbles(folder)
         for name in _MAPS:
             if name in self.found:
                 arrays[name] = self._open_map(name, image, folder)
@@ -148,10 +149,10 @@ class Files:
         reason = None if image is None else same_space(image, found)
         if reason is not None:
             raise self._elsewhere(name, reason)
-        if folder is not None and not found.channels:
+        if not found.channels and (folder is not None or (name == "mask" and lies_elsewhere(found.pixels))):
             return found.pixels
         numbers = np.asarray(found.pixels).reshape(found.shape)
-        return numbers != 0 if name == "mask" and folder is None else numbers
+        return numbers != 0 if name == "mask" else numbers
 
     def _load(self, path: str | os.PathLike[str], folder: Path | None) -> Image:
         return load(path, budget=self._budget) if folder is None else stored(path, folder)
@@ -184,25 +185,31 @@ class Files:
         chunks = None if found.chunks is None else (*found.chunks, *more)
         return Described(
             (*found.shape, *more), np.dtype(found.dtype), chunks,
-            lambda: np.asarray(_without_alpha(self._load(path, None))),
+            lambda: _without_alpha(self._load(path, None)),
         )  # fmt: skip
 
     def _described_map(self, name: str) -> Described:
         found = self.found[name]
         return Described(
             found.shape, np.dtype(found.dtype), found.chunks,
-            lambda: np.asarray(self._open_map(name, None, None)),
+            lambda: self._open_map(name, None, None),
         )  # fmt: skip
 
     def _described_scribbles(self) -> Described:
         path, drawn_on = Path(self.said.scribbles), self._drawn_on()
-        both = self.said.evidence.learnt and not self.said.evidence.outlined
-        photo = Path(self.said.image).name if is_path(self.said.image) else None
         shape = drawn_on if "image" in self.found else self._shape_of_scribbles(path, drawn_on)
-        return Described(
-            shape, np.dtype(np.int8), None,
-            lambda: read_scribbles(path, drawn_on, photo=photo, budget=self._budget, both=both),
-        )  # fmt: skip
+        return Described(shape, np.dtype(np.int8), None, lambda: self._open_scribbles(None))
+
+    def _open_scribbles(self, folder: Path | None) -> Any:
+        evidence = self.said.evidence
+        return open_scribbles(
+            self.said.scribbles,
+            self._drawn_on(),
+            photo=Path(self.said.image).name if is_path(self.said.image) else None,
+            budget=self._budget,
+            both=evidence.learnt and not evidence.outlined,
+            scratch=folder,
+        )
 
     def _drawn_on(self) -> tuple[int, ...]:
         """The shape of what scribbles were drawn on; of an image in memory it may have channels."""

@@ -2,8 +2,8 @@
 
     frame (mask, margin) → plan → unaries → seeds → Energy → minimize, colours estimated again → labels in place
 
-What is known may be scribbles (their colours are learnt), a probability map, or unaries themselves. With one of the
-last two the arrays need not fit into memory: they are read box by box where the plan says so.
+What is known may be scribbles (their colours are learnt), a probability map, or unaries themselves. Arrays need not fit
+into memory: where the plan says so they are read box by box (`BoxSubject`), else they are in memory (`Subject`).
 """
 
 from __future__ import annotations
@@ -18,47 +18,39 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from dope.arrays import Box, Labels, Mask, digest
+from dope.arrays import Box, Labels
 from dope.cancellation import Cancelled
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.facts import measure_facts
-from dope.memory import budget_of, require_bytes
-from dope.models import Model, kernel_lam
-from dope.models.smoothing import SMOOTHING
-from dope.pairs import GridPairs, Kernel
+from dope.models import Model
+from dope.pairs import Kernel
 from dope.partition import Partition
-from dope.planning import Plan, plan, plan_in_memory
+from dope.planning import Plan, plan_holding
 from dope.planning.plans import check_start, checked_target
 from dope.plug_ins import check_plug_in
 from dope.protocols import BlockSolver, Executor, Method
 from dope.result import Result
 from dope.run import Conductor, Job, Listener, Run
-from dope.scribbles import FOREGROUND, UNLABELED, Seeds
+from dope.segmentation.box_subject import BoxSubject, given_unary, learning_model
+from dope.segmentation.boxes import whole_of
 from dope.segmentation.evidence import Evidence
 from dope.segmentation.frame import Frame, Pixels, box_of, region_of
-from dope.segmentation.readings import SeededUnary, SoftUnary
-from dope.segmentation.subject import Subject
+from dope.segmentation.subject import AnySubject, Settings, Subject
 from dope.steps import Step
-from dope.stored import AbsentPixels, Readable, Stored, StoredUnary, check_apart
+from dope.stored import Absent, check_apart
 
 if TYPE_CHECKING:
     from dope.segmentation.files import Files
 
 # Rounds of re-estimation that follow a rectangle or a lasso, as inside it nothing is known at first.
 ROUNDS = 5
-# Of a site: strokes, a mask, and what is in hand while their bounding box is looked for. Measured with strokes of JSON.
-STROKE_BYTES = 4
 # Of a site, where a model is estimated again: the energy and labels before, and what the model sees of the pixels.
 # Measured with a rectangle on grey and coloured images of 1500 x 1500.
 REESTIMATION_BYTES = 48
 
 # Characters of a setting, where the segmentation is printed.
 MOST_SHOWN = 100
-
-_ADVICE = "Allow more memory, crop it, or use a probability map alone, which is read box by box."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -172,15 +164,14 @@ class Segmentation:
         if self.estimates:
             raise InputError("with rounds of re-estimation there are several energies; expected rounds=0.")
         files = self.files()
-        decided, framed = files.described._decided()
+        decided, where = files.described._decided()
         with ExitStack() as stack:
             said = stack.enter_context(files.open(in_boxes=decided.in_boxes)).said
-            posed = said._posed(decided, framed)
-            if not decided.in_boxes:
-                subject = said._subject(posed)
-                return subject.energy(subject.unary()), posed.frame.where
-            energy = said._energy_in_boxes(posed, Conductor(Run(_no_job)))
-            weakref.finalize(energy, stack.pop_all().close)  # what was unpacked is read as long as there is the energy
+            posed = said._posed(decided, where)
+            subject = said._subject(posed, Conductor(Run(_no_job)))
+            energy = subject.energy(subject.unary())
+            if decided.in_boxes:  # what was unpacked is read as long as there is the energy
+                weakref.finalize(energy, stack.pop_all().close)
             return energy, posed.frame.where
 
     def run(
@@ -241,9 +232,9 @@ class Segmentation:
         """What a run does; everything is decided here, before it begins."""
         check_start(start)
         check_apart(out, self._arrays)
-        files, framed = self.files(), None
+        files, where = self.files(), None
         if plan is None:
-            plan, framed = files.described._decided(checkpoint=checkpoint, resume=resume, out=out)
+            plan, where = files.described._decided(checkpoint=checkpoint, resume=resume, out=out)
         decided = plan
 
         def job(conductor: Conductor) -> Result:
@@ -251,7 +242,7 @@ class Segmentation:
                 try:
                     with conductor.cancellation:
                         said = stack.enter_context(files.open(in_boxes=decided.in_boxes, scratch=scratch)).said
-                        posed = said._posed(decided, framed, out)
+                        posed = said._posed(decided, where, out)
                     return said._conduct(posed, conductor, start)
                 except Cancelled:
                     if not conductor.cancelled:
@@ -262,49 +253,37 @@ class Segmentation:
 
     # The box that takes part, and what will be done with it.
 
-    def _decided(self, *, checkpoint: Any = None, resume: Any = None, out: Any = None) -> tuple[Plan, _Framed | None]:
-        """The plan, and the box that takes part, where that had to be looked for."""
-        whole, kept = self._whole, {"checkpoint": checkpoint, "resume": resume}
-        planned = None
-        if not self.evidence.learnt:
-            planned = plan(self._draft(whole), out=out, **kept, **self._said)
-            if planned.in_boxes:
-                self._check_boxes()
-                if self.scribbles is not None:
-                    self._require_strokes(whole.shape)
-                return planned, None
+    def _decided(self, *, checkpoint: Any = None, resume: Any = None, out: Any = None) -> tuple[Plan, Box]:
+        """The plan, and the box that takes part."""
+        frame, estimated = self._frame(), REESTIMATION_BYTES if self.estimates else 0
         if out is not None:
-            checked_target(out, whole.shape)
-        if self.mask is None and self.margin is None:
-            planned = planned or self._plan_in_memory(whole, kept)
-            self._require_strokes(whole.shape)
-            return planned, None
-        self._require_strokes(whole.shape)
-        framed = self._framed(whole)
-        return self._plan_in_memory(framed.frame, kept), framed
+            checked_target(out, frame.shape)
+        planned = plan_holding(
+            self._draft(frame), estimated, checkpoint=checkpoint, resume=resume,
+            out=None if out is None else frame.target(out), **self._said,
+        )  # fmt: skip
+        if planned.in_boxes and self.evidence.learnt and self.model is not None:
+            learning_model(self.model)
+        return planned, frame.where
 
-    def _posed(self, decided: Plan, framed: _Framed | None, out: Any = None) -> _Posed:
-        whole = self._whole
-        if decided.in_boxes:
-            return _Posed(replace(decided, out=out), _Framed(whole, None, None), self._draft(whole))
-        framed = framed or self._framed(whole)
-        if framed.frame.sides != decided.energy.shape:
+    def _posed(self, decided: Plan, where: Box | None, out: Any = None) -> _Posed:
+        frame = self._frame(where)
+        if frame.sides != decided.energy.shape:
             raise InputError(
                 f"the plan is for {decided.energy.shape} sites; expected one of this segmentation, which has "
-                f"{framed.frame.sides}."
+                f"{frame.sides}."
             )
-        return _Posed(replace(decided, out=None), framed, None, out)
+        target = None if out is None or not decided.in_boxes else frame.target(out)
+        return _Posed(replace(decided, out=target), frame, out)
 
-    @property
-    def _whole(self) -> Frame:
+    def _frame(self, where: Box | None = None) -> Frame:
+        """The box that takes part, which a mask and a margin around strokes decide, if it is not known yet."""
         shape = self.evidence.sites(self.image, self.channel_axis)
-        return Frame(Pixels.of(self.image, shape, self.channel_axis), shape, tuple(slice(0, n) for n in shape))
-
-    def _framed(self, whole: Frame) -> _Framed:
-        shape = whole.shape
-        seeds = self.evidence.seeds(shape)
-        inside = None if self.mask is None else region_of(self.mask, shape)
-        return _Framed(replace(whole, where=box_of(shape, inside, seeds, self.margin)), inside, seeds)
+        whole = whole_of(shape)
+        mask = None if self.mask is None else region_of(self.mask, shape)
+        if where is None:
+            where = box_of(shape, mask, self.evidence.seed_map(shape, whole, None), self.margin)
+        return Frame(Pixels.of(self.image, shape, self.channel_axis), shape, where, mask)
 
     @property
     def _said(self) -> dict[str, Any]:
@@ -312,163 +291,84 @@ class Segmentation:
         names = ("method", "blocks", "overlap", "solver", "executor", "memory")
         return {name: getattr(self, name) for name in names}
 
-    def _plan_in_memory(self, frame: Frame, kept: dict[str, Any]) -> Plan:
-        planned = plan_in_memory(self._outline(frame), advice=_ADVICE, **kept, **self._said)
-        if not planned.in_boxes:
-            return planned
-        raise InputError(
-            "colours are learnt from the whole image, in the memory of this process; expected a probability map or a "
-            "unary, which are read box by box. Leave out checkpoint, resume, Bracketing() and Dask, or make a map "
-            "first."
-        )
-
     def _draft(self, frame: Frame) -> Energy:
-        """The energy with weights of lam 1 and without seeds; none of its arrays is read."""
-        region = None if self.mask is None else Stored.of("mask", self.mask)
-        unary: Readable
-        if self.unary is not None:
-            unary = Stored.of("unary", self.unary)
-        else:
-            unary = SoftUnary(Stored.of("probability", self.probability), region)
-        pixels = Stored.of("image", frame.pixels.array, channels=frame.pixels.channels)
+        """The energy with weights of lam 1 and without seeds; none of its arrays is read, and colours are not known."""
+        pixels = frame.stored_pixels
+        learnt = self.evidence.learnt
         return Energy.grid(
-            unary, kernel=self.kernel, features=pixels, beta=self.beta, spacing=self.spacing, mask=region
+            Absent(frame.sides, 4 + pixels.site_bytes) if learnt else given_unary(self.evidence, frame),
+            kernel=self.kernel,
+            features=pixels,
+            beta=self.beta,
+            spacing=self.spacing,
+            mask=frame.stored_mask,
         )
-
-    def _outline(self, frame: Frame) -> Energy:
-        """An energy of which only the sizes are known, with what is in hand beside it."""
-        more = REESTIMATION_BYTES if self.estimates else 0
-        pixels = AbsentPixels((*frame.sides, max(1, frame.pixel_bytes + more)))
-        return Energy.grid(_AbsentUnary(frame.sides), features=pixels, kernel=self.kernel, spacing=self.spacing)
-
-    def _require_strokes(self, shape: tuple[int, ...]) -> None:
-        """Refuse strokes, or a mask, on more sites than the budget has room for."""
-        if self.scribbles is None and self.mask is None and not self.evidence.outlined:
-            return
-        sites = " x ".join(map(str, shape))
-        require_bytes(
-            f"strokes or a mask on {sites} sites",
-            STROKE_BYTES * math.prod(shape),
-            budget_of(self.memory),
-            advice=_ADVICE,
-        )
-
-    def _check_boxes(self) -> None:
-        asked = {"margin": self.margin, "model": self.model, "rounds": self.rounds, "connected": self.connected or None}
-        for name, value in asked.items():
-            if value is not None:
-                raise InputError(
-                    f"{name} is given, which needs the whole image in the memory of this process; leave it out, or "
-                    f"checkpoint, resume and Dask, and allow enough memory."
-                )
 
     # The job of a run.
 
     def _conduct(self, posed: _Posed, conductor: Conductor, start: Result | None) -> Result:
         conductor.place(posed.frame.shape, posed.frame.where)
-        if posed.plan.in_boxes:
-            return self._conduct_boxes(posed, conductor)
         with conductor.cancellation:
-            subject = self._subject(posed)
-            learnt = subject.unary() if start is None else subject.unary_after(start)
-        energy, result = self._minimized(posed, subject, learnt, conductor, start)
-        result = _relabelled(result, energy, subject.connect(result.labels))
-        labels = _in_place(result.labels, self.image, posed.frame)
-        result = replace(
-            result, _labels=labels, problem=energy, where=posed.frame.where, _learnt=subject.remember(learnt)
-        )
-        return result if posed.out is None else _written(result, posed.out)
+            subject = self._subject(posed, conductor)
+            unary = subject.unary_after(start)
+            energy = subject.energy(unary)
+        energy, result, labels = self._minimized(posed, subject, energy, conductor, start)
+        result = subject.finished(result, energy, labels, posed.out)
+        if result._labels is not None:
+            labels = _with_coordinates(result._labels, self.image, posed.frame.pixels.channels)
+            result = replace(result, _labels=labels)
+        return replace(result, problem=energy, where=posed.frame.where, _learnt=subject.remember(unary))
 
     def _minimized(
-        self, posed: _Posed, subject: Subject, unary: Any, conductor: Conductor, start: Result | None
-    ) -> tuple[Energy, Result]:
+        self, posed: _Posed, subject: AnySubject, energy: Energy, conductor: Conductor, start: Result | None
+    ) -> tuple[Energy, Result, Any]:
         """Minimize and, as long as labels change and rounds are left, estimate the model from them, and again."""
-        estimates = self.estimates
-        energy = subject.energy(unary)
-        first = posed.in_frame(start)
-        result = posed.plan.on(energy, start=first).conducted_by(conductor, estimate=int(estimates > 0))
-        labels = subject.connect(result.labels)
+        estimates, first = self.estimates, posed.in_frame(start)
+        result, labels = subject.solve(posed.plan, energy, conductor, estimate=int(estimates > 0), start=first)
         for number in range(estimates):
             if conductor.cancelled or not labels.any() or labels.all():
                 break
             before = labels
-            energy = subject.energy(subject.reestimate(before))
-            result = posed.plan.on(energy, start=result).conducted_by(conductor, estimate=number + 2)
-            labels = subject.connect(result.labels)
-            if np.array_equal(labels, before):
+            try:
+                with conductor.cancellation:
+                    energy = subject.energy(subject.reestimate(before))
+            except Cancelled:
+                if not conductor.cancelled:
+                    raise
                 break
-        return energy, result
+            result, labels = subject.solve(posed.plan, energy, conductor, estimate=number + 2, start=result)
+            if subject.same(labels, before):
+                break
+        return energy, result, labels
 
-    def _subject(self, posed: _Posed) -> Subject:
-        where, inside, seeds = posed.frame.where, posed.framed.inside, posed.framed.seeds
-        region = None if inside is None or inside[where].all() else inside[where]
-        drawn = None if seeds is None else seeds[where]
-        return Subject(
-            evidence=self.evidence,
-            frame=posed.frame,
-            features=posed.frame.features(),
-            inside=region,
-            # Strokes outside the region are nobody's.
-            seeds=drawn if drawn is None or region is None else np.where(region, drawn, np.int8(UNLABELED)),
-            given_lam=checked_lam(self.lam),
+    def _subject(self, posed: _Posed, conductor: Conductor) -> AnySubject:
+        settings = Settings(
+            lam=checked_lam(self.lam),
             kernel=self.kernel,
             beta=self.beta,
             spacing=self.spacing,
-            given_model=self.model,
-            connected=bool(self.connected) and drawn is not None,
+            model=self.model,
+            connected=bool(self.connected),
         )
-
-    def _conduct_boxes(self, posed: _Posed, conductor: Conductor) -> Result:
-        with conductor.cancellation:
-            energy = self._energy_in_boxes(posed, conductor)
-        result = replace(posed.plan, energy=energy).conducted_by(conductor)
-        result = replace(result, problem=energy, where=posed.frame.where)
-        if result._labels is None:
-            return result
-        return replace(result, _labels=_with_coordinates(result._labels, self.image, posed.frame.pixels.channels))
-
-    def _energy_in_boxes(self, posed: _Posed, conductor: Conductor) -> Energy:
-        """The energy whose arrays stay where they are: with lam, and with seeds."""
-        draft, shape = posed.draft, posed.frame.shape
-        assert draft is not None
-        measured = measure_facts(draft, posed.plan.partition, conductor.observed(posed.plan.executor))
-        lam = checked_lam(self.lam)
-        energy = measured.scaled(self._automatic_lam(measured) if lam is None else lam)
-        seeds = self.evidence.seeds(shape)
-        inside = None if seeds is None else energy.inside_at(energy.whole)
-        if seeds is not None and inside is not None:
-            seeds = np.where(inside, seeds, np.int8(UNLABELED))  # those outside are nobody's
-        return energy if seeds is None or not (seeds != UNLABELED).any() else _with_seeds(energy, seeds)
-
-    def _automatic_lam(self, energy: Energy) -> float:
-        """As `Subject.lam`, by what one look at all sites found."""
-        facts = energy.facts
-        assert facts is not None
-        total = 2.0 * facts.largest if self.probability is not None else SMOOTHING * facts.total / facts.inside
-        return kernel_lam(self.kernel, len(energy.shape), total=total, spacing=self.spacing)
-
-
-@dataclass(frozen=True, eq=False)
-class _Framed:
-    """The box that takes part, and what was read to find it."""
-
-    frame: Frame
-    inside: Mask | None
-    seeds: Seeds | None
+        if not posed.plan.in_boxes:
+            return Subject.of(self.evidence, posed.frame, settings)
+        return BoxSubject(
+            evidence=self.evidence,
+            frame=posed.frame,
+            settings=settings,
+            partition=posed.plan.partition.even(),
+            executor=conductor.observed(posed.plan.executor),
+            kept=bool(self.estimates or self.connected),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class _Posed:
-    """A segmentation whose frame is known: what will be done, and where."""
+    """A segmentation whose frame is known: what will be done, where, and where the labels of the image go."""
 
     plan: Plan
-    framed: _Framed
-    draft: Energy | None
+    frame: Frame
     out: Any = None
-
-    @property
-    def frame(self) -> Frame:
-        return self.framed.frame
 
     def in_frame(self, start: Result | None) -> Result | None:
         """An earlier result of the image, as one of the frame; None where it is of another one."""
@@ -479,60 +379,9 @@ class _Posed:
         return replace(start, _labels=np.asarray(start.labels)[self.frame.where])
 
 
-@dataclass(frozen=True)
-class _AbsentUnary:
-    """A unary that will be made."""
-
-    shape: tuple[int, ...]
-    site_bytes: int = 8
-    chunks: None = None
-
-    def at(self, box: Box) -> npt.NDArray[Any]:
-        raise InputError(f"the unary of {box} is asked for before it was made.")
-
-    def excerpt(self, box: Box) -> _AbsentUnary:
-        del box
-        return self
-
-
 def _no_job(conductor: Conductor) -> Result:
     del conductor
     raise InputError("nothing is to be run.")
-
-
-def _with_seeds(energy: Energy, seeds: Seeds) -> Energy:
-    """Seeds cost more than a site can gain by any label; those that are kept, as all are, cost nothing."""
-    facts, unary = energy.facts, energy.unary
-    assert facts is not None and isinstance(unary, StoredUnary) and isinstance(energy.pairs, GridPairs)
-    strength = 1.0 + energy.pairs.strength + facts.largest
-    stroked = int(np.count_nonzero(seeds != UNLABELED))
-    constant = strength * int(np.count_nonzero(seeds == FOREGROUND))
-    total = facts.total + strength * stroked
-    both = f"{facts.digest}-{digest([seeds])}"
-    more = replace(facts, total=total, digest=both, places=None, largest=facts.largest + strength)
-    seeded: Any = StoredUnary(SeededUnary(unary.source, Stored.of("scribbles", seeds), strength))
-    return replace(energy, unary=seeded, constant=constant, facts=more)
-
-
-def _relabelled(result: Result, energy: Energy, labels: Labels) -> Result:
-    """The result with labels that are not what was minimized any more, as far as they differ."""
-    if np.array_equal(labels, result.labels):
-        return result
-    return replace(result, _labels=labels, energy=energy(labels), exact=False, proved=None)
-
-
-def _written(result: Result, out: Any) -> Result:
-    out[tuple(slice(0, n) for n in result.shape)] = np.asarray(result.labels)
-    return replace(result, _labels=None, out=out)
-
-
-def _in_place(labels: Labels, image: Any, frame: Frame) -> Any:
-    """The labels of the box in an array of the image's shape, and with its coordinates, if it has some."""
-    whole = labels
-    if frame.sides != frame.shape:
-        whole = np.zeros(frame.shape, dtype=labels.dtype)
-        whole[frame.where] = labels
-    return _with_coordinates(whole, image, frame.pixels.channels)
 
 
 def _with_coordinates(labels: Labels, image: Any, channels: int | None = None) -> Any:

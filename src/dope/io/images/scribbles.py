@@ -10,6 +10,9 @@ polylines of (x, y) pixels, x to the right and y down, the first pixel's centre 
 
 `width` and `height` may be left out; other keys are ignored. A file may also hold several pictures, as an
 object of such entries by file name.
+
+Strokes are opened rather than read: those of JSON are drawn where a box is asked for, so that a picture may be larger
+than memory.
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import operator
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +33,21 @@ from PIL import Image, ImageDraw
 
 from dope.arrays import Mask
 from dope.bounded import read_regular
+from dope.cancellation import check_cancelled
 from dope.errors import InputError
+from dope.io import npy
 from dope.io.content import bytes_of
 from dope.io.files import in_one_line, reading
-from dope.io.images.formats import describe, load
+from dope.io.images.formats import describe, load, stored
 from dope.io.images.pictures import load_numbers
+from dope.io.lazy import box_of
 from dope.memory import require_bytes
 from dope.scribbles import BACKGROUND, DRAWN, FOREGROUND, NAMES, check_scribbles
 
 Scribbles = NDArray[np.int8]
 Stroke = list[tuple[float, float]]
 
-_KINDS = {"fg": DRAWN[FOREGROUND], "bg": DRAWN[BACKGROUND]}
+_KINDS = {"fg": FOREGROUND, "bg": BACKGROUND}
 _DEFAULT_RADIUS = 5.0
 _MOST_NUMBER = 2**53
 _FLAT = (".json", ".png", ".jpg", ".jpeg")
@@ -47,7 +56,8 @@ _MOST_CHANNELS = 4  # a third axis that is longer is one of sites
 _MOST_BYTES = 8 << 20
 # Pixels that the brush may pass over, counted again and again where strokes cross: about a second.
 _MOST_BRUSHED = 1 << 30
-_PIXEL_BYTES = 6  # scribbles, the canvas, and what compares them
+# Pixels that are drawn at a time: whole rows, of which the canvas takes a byte each.
+_CANVAS_PIXELS = 1 << 22
 _LONGEST = 40  # of what an error repeats
 
 
@@ -86,6 +96,29 @@ def read_scribbles(
         A damaged file, another size, one kind of stroke where both are needed, points outside the picture, a pixel
         marked as both, or more than the budget.
     """
+    opened = open_scribbles(path, shape, photo=photo, budget=budget, both=both)
+    require_bytes(f"{path}: its labels", bytes_of(opened.shape, np.int8), budget)
+    scribbles = np.asarray(opened)
+    for label in NAMES if both else ():
+        if not (scribbles == DRAWN[label]).any():
+            raise _lacking(Path(path), label)
+    return scribbles
+
+
+def open_scribbles(
+    path: str | os.PathLike[str],
+    shape: tuple[int, ...],
+    *,
+    photo: str | None = None,
+    budget: int | None = None,
+    both: bool = True,
+    scratch: Path | None = None,
+) -> Any:
+    """Strokes that are read as they are indexed by a slice per axis: parameters are those of `read_scribbles`.
+
+    Of a label volume only numbers that are read are checked, and whether both kinds are there is the caller's to see.
+    With `scratch`, a folder, what has to be unpacked lies there, and boxes can be read in other processes.
+    """
     path = Path(path)
     if len(shape) < 2:
         raise InputError(f"a picture shaped {tuple(shape)} has no strokes; expected (height, width)")
@@ -94,16 +127,121 @@ def read_scribbles(
     if suffix in _FLAT and (len(shape) > 3 or (len(shape) == 3 and shape[2] > _MOST_CHANNELS)):
         raise InputError(f"{path}: strokes on a picture, but the volume is shaped {tuple(shape)}; use a label volume")
     if suffix == ".json":
-        require_bytes(f"{path}: strokes on {width} x {height} pixels", _PIXEL_BYTES * height * width, budget)
-        scribbles = _drawn(path, _entry(path, photo), height, width)
-    elif suffix in _FLAT:
-        scribbles = _labelled(path, height, width, budget)
-    else:
-        scribbles = _volume(path, tuple(int(length) for length in shape), budget)
-    for label, kind in NAMES.items() if both else ():
-        if not (scribbles == DRAWN[label]).any():
-            raise InputError(f"{path}: no {kind} strokes; mark at least one pixel of each kind")
-    return scribbles
+        drawn = _drawn(path, _entry(path, photo), height, width)
+        for label, strokes in drawn.strokes.items() if both else ():
+            if not strokes:
+                raise _lacking(path, label)
+        return drawn
+    if suffix not in _FLAT:
+        return _volume(path, tuple(int(length) for length in shape), budget, scratch)
+    labels = _labelled(path, height, width, budget)
+    for label in NAMES if both else ():
+        if not (labels == DRAWN[label]).any():
+            raise _lacking(path, label)
+    return labels if scratch is None else npy.put(scratch / "scribbles.npy", labels)
+
+
+def _lacking(path: Path, label: int) -> InputError:
+    return InputError(f"{path}: no {NAMES[label]} strokes; mark at least one pixel of each kind")
+
+
+@dataclass(frozen=True)
+class DrawnStrokes:
+    """Strokes of JSON on a picture of this shape, drawn as they are indexed by slices of step 1."""
+
+    path: str
+    shape: tuple[int, int]
+    radius: float
+    strokes: dict[int, list[Stroke]]
+    dtype = np.dtype(np.int8)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError(f"{self.path}: strokes are drawn; they cannot be had without a copy")
+        return np.asarray(self[...], dtype)
+
+    def __getitem__(self, key: Any) -> Scribbles:
+        rows, columns = box_of(key, self.shape)
+        scribbles = np.zeros((rows.stop - rows.start, columns.stop - columns.start), dtype=np.int8)
+        for low, high in self._bands(rows):
+            check_cancelled()
+            here = scribbles[low - rows.start : high - rows.start]
+            for label, strokes in self.strokes.items():
+                marked = self._rasterized(strokes, low, high)[:, columns]
+                both = marked & (here != 0)
+                if both.any():
+                    y, x = np.unravel_index(int(np.argmax(both)), both.shape)
+                    raise InputError(
+                        f"{self.path}: pixel ({x + columns.start}, {y + low}) lies under strokes of both kinds; draw "
+                        f"them apart or with a thinner brush"
+                    )
+                here[marked] = DRAWN[label]
+        return scribbles
+
+    def check(self) -> None:
+        """Refuse strokes of both kinds on one pixel."""
+        for low, high in self._bands(slice(0, self.shape[0])):
+            self[low:high]
+
+    def _bands(self, rows: slice) -> Iterator[tuple[int, int]]:
+        """Rows of a few at a time, of which some lie under strokes."""
+        reach = self.radius + 2
+        ends = [y for strokes in self.strokes.values() for line in strokes for _, y in line]
+        if not ends:
+            return
+        first, last = max(rows.start, int(min(ends) - reach)), min(rows.stop, math.ceil(max(ends) + reach) + 1)
+        step = max(1, _CANVAS_PIXELS // self.shape[1])
+        for low in range(first, last, step):
+            yield low, min(low + step, last)
+
+    def _rasterized(self, strokes: list[Stroke], low: int, high: int) -> Mask:
+        """Pixels of these rows under a round brush: wide segments, and a disc at every point for round caps and joints.
+
+        Pillow counts corners in whole pixels, cut towards 0. They are cut here, and only rows are moved: where a line
+        crosses a row depends on the numbers of columns, by their rounding, but not on those of rows. So what is drawn
+        does not depend on the rows that are asked for.
+        """
+        canvas = Image.new("1", (self.shape[1], high - low))
+        draw = ImageDraw.Draw(canvas)
+        radius, reach = self.radius, self.radius + 2
+        for stroke in strokes:
+            for (a, b), (x, y) in itertools.pairwise(stroke):
+                if min(b, y) - reach < high and max(b, y) + reach >= low:
+                    ends = [(int(a), int(b) - low), (int(x), int(y) - low)]
+                    draw.line(ends, fill=1, width=max(1, round(2 * radius)))
+            for x, y in stroke:
+                if y - reach < high and y + reach >= low:
+                    top, bottom = int(y - radius) - low, int(y + radius) - low
+                    draw.ellipse((int(x - radius), top, int(x + radius), bottom), fill=1)
+        return np.array(canvas, dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class _LabelVolume:
+    """Labels in a file, checked as they are read."""
+
+    path: Path
+    pixels: Any
+    dtype = np.dtype(np.int8)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.pixels.shape)
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        return getattr(self.pixels, "chunks", None)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError(f"{self.path}: labels are checked as they are read; they cannot be had without a copy")
+        return np.asarray(self[...], dtype)
+
+    def __getitem__(self, key: Any) -> Scribbles:
+        box = box_of(key, self.shape)
+        labels, corner = np.asarray(self.pixels[box]), [side.start for side in box]
+        check_scribbles(str(self.path), labels, lambda at: str(tuple(map(operator.add, at, corner))))
+        return labels.astype(np.int8)
 
 
 def _labelled(path: Path, height: int, width: int, budget: int | None) -> Scribbles:
@@ -118,36 +256,27 @@ def _labelled(path: Path, height: int, width: int, budget: int | None) -> Scribb
     return labels.astype(np.int8)
 
 
-def _volume(path: Path, shape: tuple[int, ...], budget: int | None) -> Scribbles:
-    image = load(path, budget=budget)
+def _volume(path: Path, shape: tuple[int, ...], budget: int | None, scratch: Path | None) -> _LabelVolume:
+    image = load(path, budget=budget) if scratch is None else stored(path, scratch)
     found = tuple(image.pixels.shape)
     if found not in (shape, shape[:-1]):
         raise InputError(f"{path}: labels shaped {found} for an image shaped {shape}; use labels drawn on it")
-    require_bytes(f"{path}: its labels", bytes_of(found, image.pixels.dtype) + bytes_of(found, np.int8), budget)
-    labels = np.asarray(image.pixels)
-    check_scribbles(str(path), labels)
-    return labels.astype(np.int8)
+    return _LabelVolume(path, image.pixels)
 
 
-def _drawn(path: Path, entry: dict[str, Any], height: int, width: int) -> Scribbles:
+def _drawn(path: Path, entry: dict[str, Any], height: int, width: int) -> DrawnStrokes:
     if "width" in entry or "height" in entry:
         _check_size(path, (entry.get("width", width), entry.get("height", height)), (width, height))
     radius = entry.get("brush_radius", _DEFAULT_RADIUS)
     if not _is_number(radius) or not 0 <= radius <= max(height, width):
         raise InputError(f"{path}: brush_radius is {_shown(radius)}; expected a number of pixels, such as 5")
-    scribbles = np.zeros((height, width), dtype=np.int8)
-    for kind, drawn in _KINDS.items():
-        strokes = _strokes(path, kind, entry.get(kind, []), height, width)
-        _check_brush(path, strokes, float(radius), height, width)
-        marked = _rasterized(strokes, float(radius), height, width)
-        both = marked & (scribbles != 0)
-        if both.any():
-            y, x = np.unravel_index(int(np.argmax(both)), both.shape)
-            raise InputError(
-                f"{path}: pixel ({x}, {y}) lies under strokes of both kinds; draw them apart or with a thinner brush"
-            )
-        scribbles[marked] = drawn
-    return scribbles
+    strokes = {}
+    for kind, label in _KINDS.items():
+        strokes[label] = _strokes(path, kind, entry.get(kind, []), height, width)
+        _check_brush(path, strokes[label], float(radius), height, width)
+    drawn = DrawnStrokes(str(path), (height, width), float(radius), strokes)
+    drawn.check()
+    return drawn
 
 
 def _entry(path: Path, photo: str | None) -> dict[str, Any]:
@@ -229,15 +358,3 @@ def _check_brush(path: Path, strokes: list[Stroke], radius: float, height: int, 
             f"{path}: a brush of radius {radius:g} at {points:,} points passes over {brushed:,.0f} pixels; "
             f"expected at most {_MOST_BRUSHED:,}. Use a thinner brush or fewer points"
         )
-
-
-def _rasterized(strokes: list[Stroke], radius: float, height: int, width: int) -> Mask:
-    """Pixels under a round brush: wide segments, and a disc at every point for round caps and joints."""
-    canvas = Image.new("1", (width, height))
-    draw = ImageDraw.Draw(canvas)
-    for stroke in strokes:
-        if len(stroke) > 1:
-            draw.line(stroke, fill=1, width=max(1, round(2 * radius)))
-        for x, y in stroke:
-            draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=1)
-    return np.array(canvas, dtype=np.bool_)
