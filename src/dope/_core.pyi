@@ -1,5 +1,6 @@
 """The native core of dope. True = 1 = foreground; `unary` is the price of label 1 over label 0."""
 
+import builtins
 from collections.abc import Sequence
 from typing import TypeAlias, final
 
@@ -250,9 +251,9 @@ class BlockFlow:
         """Send excess over the walls, towards the nearest sinks."""
     def check(self, g: int) -> None:
         """Recompute slowly what must hold; RuntimeError where it does not."""
-    def save(self, k: int) -> bytes:
+    def save(self, k: int) -> builtins.bytes:
         """All of a solved block that its next call goes on from."""
-    def load(self, k: int, saved: bytes) -> None:
+    def load(self, k: int, saved: builtins.bytes) -> None:
         """What save() gave, for a network of the same shape, divided alike, and finished."""
     def hold(self, k: int, held: NDArray[np.uint8]) -> None:
         """Flow over walls at sites whose labels are fixed (1: label 0, 2: label 1, else 0)."""

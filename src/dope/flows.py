@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Protocol
 
 import numpy as np
@@ -172,15 +173,15 @@ class BlockFlow(Protocol):
 class SurroundedFlow(BlockFlow, Protocol):
     """One whose blocks, but one, live elsewhere: it holds that block and the sites around it, which are never solved.
 
-    How far the sites around are from a sink (`surround`), what flows over the walls (`carry`) and which sites have a label
-    for good (`hold`) is told. Sites are those of the region, in its own order.
+    How far the sites around are from a sink (`surround`), what flows over the walls (`carry`) and which sites have a
+    label for good (`hold`) is told. Sites are those of the region, in its own order.
     """
 
-    def save(self, k: int, /) -> bytes:
+    def save(self, k: int, /) -> builtins.bytes:
         """All of the solved block that its next call goes on from."""
         ...
 
-    def load(self, k: int, saved: bytes, /) -> None:
+    def load(self, k: int, saved: builtins.bytes, /) -> None:
         """What `save` gave, for one of the same shape that was opened alike, and finished but not filled."""
         ...
 
@@ -212,5 +213,5 @@ class SurroundedFlow(BlockFlow, Protocol):
         ...
 
     def reach(self, k: int, sites: Sites, /) -> Sites:
-        """Sources elsewhere reach these sites: labels `of_all` count them in. The sites around that are reached then."""
+        """Sources elsewhere reach these sites: labels `of_all` count them in. The sites around that they lead to."""
         ...

@@ -27,7 +27,7 @@ class Board(Protocol):
         ...
 
     def post(self, name: str, content: bytes, *, replace: bool = False) -> None:
-        """Leave a post. If there is a whole one under that name already, that one stays, unless it is to be replaced."""
+        """Leave a post. A whole one that is there under that name stays, unless it is to be replaced."""
         ...
 
     def read(self, name: str, digest: str) -> bytes:

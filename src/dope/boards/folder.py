@@ -1,11 +1,11 @@
 """A board in a folder that all workers see: it is the checkpoint of its run.
 
     DIR/manifest.json        what is being solved, and how, and a random name of this run; written first
-    DIR/owner                who coordinates it now: of two that resume one folder, the first stops when it sees the second
-    DIR/prove-01/00012       the post of block 12 in pass 1; DIR/flow-0003/00012 that in round 3 of flows; and so on
+    DIR/owner                who coordinates it now: of two that resume one folder, the first stops
+    DIR/prove-01/000012      the post of block 12 in pass 1; DIR/flow-00003/000012 that in round 3 of flows; and so on
 
-Every file is whole or not there, and begins with the hash of the manifest and of itself: one of another run, also of the
-same problem, is none, nor is one that is damaged. A post that is missing is made again.
+Every file is whole or not there, and begins with the hash of the manifest and of itself: one of another run, also of
+the same problem, is none, nor is one that is damaged. A post that is missing is made again.
 
 The hashes find mistakes and damage, not forgery: who can write into the folder decides the labels. Nothing in it is
 executed, and no clock is looked at.
@@ -56,7 +56,7 @@ class FolderBoard:
             require_new(self.folder)
 
     def __reduce__(self) -> tuple[Any, tuple[str, str]]:
-        return _elsewhere, (os.path.abspath(self.folder), self._identity)
+        return _elsewhere, (str(self.folder.absolute()), self._identity)
 
     def begin(self, manifest: dict[str, Any]) -> None:
         self._identity = _goes_on(self.folder, manifest) if self._resume else _begun(self.folder, manifest)
@@ -94,8 +94,8 @@ class FolderBoard:
                 temporary.unlink(missing_ok=True)
         except OSError as error:
             raise DopeError(
-                f"cannot write {path} on {socket.gethostname()}: {_why(error)}; what was written before is whole, and the "
-                f"run can be resumed."
+                f"cannot write {path} on {socket.gethostname()}: {_why(error)}; what was written before is whole, and "
+                f"the run can be resumed."
             ) from error
 
     def read(self, name: str, digest: str) -> bytes:
@@ -121,9 +121,9 @@ class FolderBoard:
         for name in names:
             with contextlib.suppress(OSError):
                 (self.folder / name).unlink()
-        for folder in {os.path.dirname(name) for name in names}:
+        for folder in {(self.folder / name).parent for name in names}:
             with contextlib.suppress(OSError):  # where something is left in it
-                (self.folder / folder).rmdir()
+                folder.rmdir()
 
     @property
     def _visible(self) -> bool:
@@ -133,8 +133,8 @@ class FolderBoard:
         host = socket.gethostname()
         if not self._visible:
             return DopeError(
-                f"a worker on {host} does not see {self.folder}; expected a folder that all workers see under this name, "
-                f"as they see the arrays."
+                f"a worker on {host} does not see {self.folder}; expected a folder that all workers see under this "
+                f"name, as they see the arrays."
             )
         damaged = (self.folder / name).exists()
         what = "is damaged, or another one than was left" if damaged else f"is not there after {SECONDS_TO_SEE:.0f} s"
@@ -220,8 +220,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         found = json.loads(_content(path, MOST_MANIFEST_BYTES))
     except OSError as error:
         raise InputError(
-            f"{folder} holds no checkpoint to resume: its {MANIFEST} cannot be read, {_why(error)}; name the folder that "
-            f"was given as checkpoint."
+            f"{folder} holds no checkpoint to resume: its {MANIFEST} cannot be read, {_why(error)}; name the folder "
+            f"that was given as checkpoint."
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{folder} holds no checkpoint to resume: its {MANIFEST} is not JSON ({error})") from error

@@ -1,6 +1,7 @@
 """A post as bytes: a few numbers for the coordinator, and arrays for the neighbours, in parts that are read alone.
 
-    length of the head, 4 bytes    head, JSON: {"summary": ..., "parts": [[name, bytes, [[array, type, shape], ...]], ...]}
+    length of the head, 4 bytes
+    head, JSON: {"summary": ..., "parts": [[name, bytes, [[array, type, shape], ...]], ...]}
     parts, one after the other, each deflated
 
 Nothing in it is ever executed, and a reader takes no more memory than it allows.
@@ -25,7 +26,7 @@ Arrays = Mapping[str, Array]
 
 # What arrays in posts may hold.
 TYPES = ("|b1", "|u1", "<i4", "<i8", "<f8")
-# Of bytes that repeat themselves, a level that is slower saves little: codes of 128^3, 0.8 of the bytes in 3 x the time.
+# Bits of labels repeat themselves: a level that is slower saves little.
 LEVEL = 1
 
 
@@ -37,14 +38,15 @@ class Post:
     parts: Mapping[str, Arrays]
 
     def packed(self) -> bytes:
-        listed, blobs = [], []
+        listed: list[tuple[str, int, list[Any]]] = []
+        blobs = []
         for part, arrays in self.parts.items():
             columns = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
             packer = zlib.compressobj(LEVEL)
             blob = b"".join(
                 [*(packer.compress(array.data) for array in columns.values() if array.size), packer.flush()]
             )
-            listed.append([part, len(blob), [[name, one.dtype.str, list(one.shape)] for name, one in columns.items()]])
+            listed.append((part, len(blob), [[name, one.dtype.str, list(one.shape)] for name, one in columns.items()]))
             blobs.append(blob)
         if not all(_is_column(column) for _, _, columns in listed for column in columns):
             raise DopeError(f"arrays of a post are {listed}; expected types among {', '.join(TYPES)}.")
@@ -90,6 +92,7 @@ def _arrays(blob: memoryview, columns: list[Any], most: int) -> Arrays:
 
 def _head_of(content: bytes) -> tuple[dict[str, Any], int]:
     begin = 4 + int.from_bytes(content[:4], "little")
+    head: dict[str, Any] = {}
     try:
         head = json.loads(content[4:begin])
         fits = isinstance(head["summary"], dict) and isinstance(head["parts"], list)

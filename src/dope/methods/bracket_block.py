@@ -42,7 +42,7 @@ class Prove:
 
 @dataclass(frozen=True)
 class Finish:
-    """Asks for a block's part of the energy; the posts tell of the codes and labels of `region`, the block's and around.
+    """Asks for a block's part of the energy; the posts tell of the labels of `region`, the block and what is around it.
 
     Attributes
     ----------

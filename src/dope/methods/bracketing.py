@@ -10,8 +10,8 @@ block held at what is known, and open sites there at 0, the smallest minimiser o
     flows     what is still open is solved where it lies, by flows over the seams (`flow_rounds`), to the end
 
 A block reads its part of the arrays where it runs, and what others found on the board, and leaves there what it found
-(`rounds`). The coordinator only counts. So blocks may run anywhere, fail and run again, in any order: the labels are those
-of y*, to the bit.
+(`rounds`). The coordinator only counts. So blocks may run anywhere, fail and run again, in any order: the labels are
+those of y*, to the bit.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ class Bracketing:
     Attributes
     ----------
     passes : at most so many in which blocks prove labels, each by itself; what is open then is solved by flows.
-    rounds : at most so many sweeps of flows, None for as many as it takes. With fewer the run may end undecided, with the
-        gap that is known then.
-    memory : bytes of opened blocks that a process may keep for their next visit; None for a part of what the run may take.
+    rounds : at most so many sweeps of flows, None for as many as it takes. With fewer the run may end undecided, with
+        the gap that is known then.
+    memory : bytes of opened blocks that a process may keep for their next visit; None for a part of what the run may
+        take. What is more is kept on its disk.
     checkpoint : a folder for what blocks find, from which a run can be resumed; as `checkpoint` of `minimize`.
     resume : whether to go on from what is in that folder.
     """
@@ -112,7 +113,7 @@ class Bracketing:
         yield run.last(number + 1, stopped or "exact", begun)
 
     def _flows(self, run: _Run, number: int, begun: float) -> Generator[BracketingStep, None, tuple[str | None, int]]:
-        """Sweeps of flows over what is open, until it is decided or somebody leaves; why it stopped, if before the end."""
+        """Sweeps of flows over what is open, until it is decided or somebody leaves; why, if that is before the end."""
         with run.flows() as flows:
             sweeps = flows.sweeps()
             for done, waiting in enumerate(sweeps):

@@ -56,4 +56,6 @@ def _bits(packed: Codes, mine: Box) -> Codes:
 
 
 def labels_in(codes: Codes) -> BinaryLabels:
-    return (codes & LABEL) != 0
+    """The labels, proved or not."""
+    labels: BinaryLabels = np.not_equal(codes & LABEL, 0)
+    return labels

@@ -1,26 +1,27 @@
 """A block of one residual graph whose other blocks live elsewhere: region discharge over a board.
 
 With flows f over the seams, block k's problem is its own pairs with the unary u + div f. A pair that crosses a seam,
-i in block k and j in block n, holds |f_ij| <= w_ij. d(i), for i near a seam, is the number of seams between i and a sink:
-0 where i reaches one inside its block, infinite where it reaches none. In a round, block k
+i in block k and j in block n, holds |f_ij| <= w_ij. d(i), for i near a seam, is the number of seams between i and a
+sink: 0 where i reaches one inside its block, infinite where it reaches none. When block k is visited,
 
-    f   <- f + what k and its neighbours sent in the round before, as far as it is kept: what i sent to j is taken back
-           where d(j) > d(i) + 1, so that no open arc leads down by more than one. Both ends compute it, alike.
-    solves its problem; the minimum is its part of the lower bound
-    sends, from the sites that sources still reach, all that fits over the seams, to the nearest sinks first
-    d(i) <- min over the open arcs out of what i reaches in k, to j elsewhere, of d(j) + 1
+    f_ij    = all that k ever sent from i to j, less all that n sent from j to i: both ends compute it, alike
+    solve     its problem; the minimum is its part of the lower bound
+    send      from the sites that sources still reach, all that fits over the seams, to the nearest sinks first
+    d(i)   <- min over the open arcs out of what i reaches in k, to j elsewhere, of d(j) + 1
 
-(Shekhovtsov & Hlavac, IJCV 2013, parallel.) When nobody sends anything, the flow is maximal. Labels are read off by
-reachability then: `Reach` takes in the free sites that sources of other blocks reach.
+(Shekhovtsov & Hlavac, IJCV 2013.) Blocks that are visited at once have no pairs with each other: nothing has to be taken
+back. When no excess has a way to a sink, the flow is maximal. Labels are read off by reachability then: `Reach` takes in
+the free sites that sources of other blocks reach.
 
-A post follows from the board and the arrays: the minimum, the sides and the distances do not depend on which maximal flow
-inside the block was found. What is sent does; so the first post of a round counts, and everybody goes on from that.
+The minimum, the sides and the distances do not depend on which maximal flow inside the block was found. What is sent
+does; so the first post of a visit counts, and everybody, the block itself too, goes on from that.
 """
 
 from __future__ import annotations
 
+import builtins
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -35,6 +36,7 @@ from dope.flows import SurroundedFlow
 from dope.methods import shelf
 from dope.methods.codes import LABEL, OPEN, arrays_in, overlaid
 from dope.methods.held_part import HeldPart
+from dope.methods.shelf import Folded
 from dope.methods.tiling import Tiling, global_sites, local_sites, plain, seen_from, sides, size
 from dope.pairs import GridPairs
 from dope.partition import Partition
@@ -94,8 +96,8 @@ class Measure:
 class Reach:
     """Asks a block which of its free sites are reached by sources elsewhere, as its neighbours say.
 
-    `seams` are the blocks of the posts of flows that it reads, its own first, and `reached` those of posts of this kind,
-    which follow; then come posts of codes.
+    `seams` are the blocks of the posts of flows that it reads, its own first, and `reached` those of posts of this
+    kind, which follow; then come posts of codes.
     """
 
     kind: ClassVar[str] = "reach"
@@ -214,10 +216,10 @@ class _Opened:
     def bytes(self) -> int:
         return self.flow.bytes + self.held.nbytes
 
-    def folded(self) -> tuple[list[bytes], Callable[[list[bytes]], _Opened]]:
+    def folded(self) -> Folded:
         form, bare, arcs, near = self._cast, self._bare, self.arcs, self.near
 
-        def restored(pieces: list[bytes]) -> _Opened:
+        def restored(pieces: Sequence[builtins.bytes]) -> _Opened:
             flow = form.flow(bare)
             flow.finish()
             flow.load(form.center, pieces[0])
@@ -260,7 +262,8 @@ class _Opened:
     def reach(self, marks: Sites) -> Sites:
         """Sources elsewhere reach these sites; the open sites of others that are reached then."""
         found = self.flow.reach(self.center, marks)
-        return found[self.held[found] == 0]
+        some: Sites = found[self.held[found] == 0]
+        return some
 
     def labels(self, *, of_all: bool = False) -> BinaryLabels:
         return self.flow.labels(self.center, of_all)
@@ -318,12 +321,13 @@ class FlowWorker:
             "walls": np.unique(walls[walls > 0]).tolist(),
             "reached": np.unique(reached_blocks).tolist(),
         }
-        arcs = {
+        arcs: Arrays = {
             "sender": self._global(ask, total.first),
             "receiver": self._global(ask, total.second),
             "sent": total.amount,
         }
-        border = {"sites": self._global(ask, sites), "walls": walls.astype(np.int32), "side": side.astype(np.int32)}
+        places_of = self._global(ask, sites)
+        border: Arrays = {"sites": places_of, "walls": walls.astype(np.int32), "side": side.astype(np.int32)}
         parts: dict[str, Arrays] = {
             "labels": {"label": np.packbits(block.labels())},
             "own": {**arcs, **border, "reached": reached},
@@ -357,7 +361,7 @@ class FlowWorker:
                 "moved": [n for n, places in near.items() if moved[places].any()],
                 "walls": np.unique(walls[walls > 0]).tolist(),
             }
-            border = {"sites": self._global(ask, sites), "walls": walls.astype(np.int32)}
+            border: Arrays = {"sites": self._global(ask, sites), "walls": walls.astype(np.int32)}
         with work.timed("write"):
             shelf.put(self._key, block, room=self._recipe.room)
         parts = {str(n): {name: column[places] for name, column in border.items()} for n, places in near.items()}
@@ -450,7 +454,7 @@ class FlowWorker:
 
     @property
     def _most_sites(self) -> int:
-        return 2 ** len(self._energy.shape) * size(self._recipe.where)
+        return int(2 ** len(self._energy.shape)) * size(self._recipe.where)
 
 
 def _active(walls: npt.NDArray[np.int32], side: npt.NDArray[np.int32]) -> bool:
@@ -506,7 +510,7 @@ def _flows(own: _Seen | None, around: Sequence[_Seen], sites: int) -> Arcs:
 def _distances(
     around: Sequence[_Seen], ask: Discharge | Measure, held: npt.NDArray[np.uint8]
 ) -> tuple[Sites, npt.NDArray[np.int32]]:
-    """How far the open sites of others around the block are from a sink, as they said last; who has not may have one."""
+    """How far the open sites of others around the block are from a sink, as these said last; 0 if they have not."""
     walls = np.full(sides(ask.region), FAR, dtype=np.int64)
     others = (held == 0).reshape(walls.shape)
     others[seen_from(ask.mine, ask.region)] = False

@@ -1,14 +1,15 @@
-"""Rounds of flows between blocks that live apart: the coordinator's side, which only counts (`flow_block` has the rest).
+"""Rounds of flows between blocks that live apart: the coordinator's side, which only counts.
 
     solve     every block with open sites, by itself
-    sweep     blocks that excess has come to, in classes such that no pair joins two blocks of a class, send it on towards
-              the nearest sinks, class after class
-    measure   after some sweeps, distances anew, from the sinks on: what has no way to a sink is left alone then. Between
-              two such, distances grow only where excess is, by one seam a visit
+    sweep     blocks that excess has come to, in classes such that no pair joins two blocks of a class, send it on
+              towards the nearest sinks, class after class
+    measure   after some sweeps, distances anew, from the sinks on: what has no way to a sink is left alone then.
+              Between two such, distances grow only where excess is, by one seam a visit
     reach     when no excess has a way left: labels by reachability, over seams until nothing changes
 
-The blocks to visit, and the distances that occur, are all that the coordinator looks at: its work is in proportion to the
-number of blocks. A distance that does not occur, though greater ones do, cuts these off from all sinks (`ceiling`).
+The blocks to visit, and the distances that occur, are all that the coordinator looks at: its work is in proportion to
+the number of blocks. A distance that does not occur, though greater ones do, cuts these off from all sinks (`ceiling`).
+What blocks do is in `flow_block`.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ class FlowRounds:
 def _neighbors(k: int, box: Box, tiling: Tiling, pairs: GridPairs, among: Mapping[int, Box]) -> list[int]:
     """The other blocks with open sites that pairs of a box may lead to."""
     whole = tuple(slice(0, n) for n in tiling.shape)
-    found = set()
+    found: set[int] = set()
     for offset in [sign * row for row in pairs.offsets for sign in (1, -1)]:
         beside = common(moved(box, offset.tolist()), whole)
         found.update(() if beside is None else tiling.within(beside))

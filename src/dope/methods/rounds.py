@@ -20,7 +20,7 @@ from dope.arrays import Index
 from dope.boards import Board, MemoryBoard, Post
 from dope.boards.post import summary_of
 from dope.errors import DopeError
-from dope.protocols import Executor, Recipe
+from dope.protocols import Executor
 from dope.work import Work
 
 
@@ -70,10 +70,16 @@ class BoardWorker(Protocol):
     def __call__(self, message: Any, posts: Sequence[bytes], work: Work, /) -> Post: ...
 
 
+class BoardRecipe(Protocol):
+    """How to open one; can be pickled and opened again elsewhere."""
+
+    def open(self) -> BoardWorker: ...
+
+
 class Rounds:
     """Has blocks do tasks on an executor, over a board; blocks stay open from round to round, until the `with` ends."""
 
-    def __init__(self, executor: Executor, board: Board, recipes: Sequence[Recipe]) -> None:
+    def __init__(self, executor: Executor, board: Board, recipes: Sequence[BoardRecipe]) -> None:
         self._board = board
         self._carried = bool(getattr(executor, "elsewhere", False)) and not board.shared
         self._crew = executor.gather([_PostingRecipe(one, None if self._carried else board) for one in recipes])
@@ -160,7 +166,7 @@ class _Reply:
 class _PostingRecipe:
     """How to open a worker that reads and leaves posts; without a board, they come and go with messages."""
 
-    recipe: Recipe
+    recipe: BoardRecipe
     board: Board | None
 
     @property

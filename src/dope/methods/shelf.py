@@ -1,8 +1,8 @@
 """Opened blocks that stay in the process that opened them, so that their next visit is cheap.
 
 They only save time: who finds none on the shelf opens a block again, and answers with the same labels. The shelf is the
-process's own. It holds up to so many bytes, what each task allows (`room`). The longest unused go first, as bytes, into a
-file without a name on the process's own disk, which vanishes with the process; where that is full, they are forgotten.
+process's own. It holds up to so many bytes, what each task allows (`room`). The longest unused go first, as bytes, into
+a file without a name on the process's own disk, which vanishes with the process. On a full disk they are forgotten.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, Protocol
 
+Folded = tuple[list[bytes], Callable[[list[bytes]], Any]]
+"""All of something as bytes, and what makes it of these again."""
+
 
 class Keepable(Protocol):
     """What can be put on the shelf."""
@@ -23,7 +26,7 @@ class Keepable(Protocol):
         """What it takes in memory."""
         ...
 
-    def folded(self) -> tuple[list[bytes], Callable[[list[bytes]], Any]]:
+    def folded(self) -> Folded:
         """All of it as bytes, and what makes it of these again."""
         ...
 
@@ -88,8 +91,8 @@ def put(key: Hashable, what: Keepable, *, room: int) -> None:
             one = _open.popitem(last=False)
             held -= one[1].bytes
             leaving.append(one)
-    for name, one in leaving:
-        _fold(name, one)
+    for name, gone in leaving:
+        _fold(name, gone)
 
 
 def _fold(key: Hashable, what: Keepable) -> None:

@@ -57,6 +57,7 @@ def sides(box: Box) -> tuple[int, ...]:
 
 
 def size(box: Box) -> int:
+    """How many sites a box has."""
     return math.prod(sides(box))
 
 
@@ -118,6 +119,6 @@ def local_sites(sites: Sites, shape: tuple[int, ...], region: Box) -> tuple[Site
 def global_sites(sites: Sites, shape: tuple[int, ...], region: Box) -> Sites:
     """Sites of a region as those of the whole."""
     places = np.unravel_index(sites, sides(region))
-    return np.ravel_multi_index(tuple(place + s.start for place, s in zip(places, region, strict=True)), shape).astype(
-        np.int64
-    )
+    whole = tuple(place + s.start for place, s in zip(places, region, strict=True))
+    found: Sites = np.ravel_multi_index(whole, shape).astype(np.int64)
+    return found
