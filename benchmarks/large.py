@@ -105,11 +105,11 @@ def mirrored(places: np.ndarray, length: int) -> np.ndarray:
     return np.where(around < length, around, 2 * length - 1 - around)
 
 
-def measured(settings: dict[str, Any]) -> dict[str, Any]:
+def measured(settings: dict[str, Any], *, program: str = __file__) -> dict[str, Any]:
     """What a process of its own says of its run, and the most memory that was seen from outside."""
     begun = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, __file__, "--run", json.dumps(settings)], stdout=subprocess.PIPE, text=True
+        [sys.executable, program, "--run", json.dumps(settings)], stdout=subprocess.PIPE, text=True
     )
     watch = Watch(process.pid)
     watch.start()
