@@ -129,10 +129,10 @@ class BlockTask:
     worker : who worked.
     begun, ended : by `time.time`, where it worked.
     read, solve, write : seconds of these; what is left was other work.
-    kind : what was asked: "measure" (facts that the scale follows from), "prove", "extract" (the energy that is left
-        on open sites), "settle" (labels of sites that stay open) or "finish".
+    kind : what was asked: "measure" (facts that the scale follows from), "prove", "flow" (solve, and send excess on),
+        "walls" (how far sinks are), "reach" (labels, at the end of flows) or "finish".
     sites, region : of the box that it was asked about, and of that with its neighbours.
-    sent, received : bytes of codes in the message, and of what the reply holds.
+    sent, received : bytes of the posts that it read, and of the one that it left.
     """
 
     block: int

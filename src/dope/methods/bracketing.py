@@ -195,7 +195,7 @@ class TaskLog:
                 return
             ask = task.message
             sizes = {"sites": size(ask.mine), "region": size(ask.region)}
-            self._tasks.append(left.work.as_task(k, ask.kind, **sizes, received=left.bytes))
+            self._tasks.append(left.work.as_task(k, ask.kind, **sizes, sent=left.read, received=left.bytes))
 
         return done
 

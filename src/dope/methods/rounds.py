@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from dope.arrays import Index
@@ -56,12 +56,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Left:
-    """What a worker left: where, and what it tells of it. `work` is None where it was on the board already."""
+    """What a worker left: where, and what it tells of it.
+
+    `bytes` are those of the post, `read` those of the posts that it read, and `work` what it did: None where the post was
+    on the board already.
+    """
 
     post: Reference
     summary: Mapping[str, Any]
     bytes: int
     work: Work | None = None
+    read: int = 0
 
 
 class BoardWorker(Protocol):
@@ -186,7 +191,8 @@ class _PostingWorker:
     def __call__(self, message: _Message) -> _Reply:
         work, task = Work.here(), message.task
         board: Board = MemoryBoard(message.carried) if self._board is None else self._board
-        post = self._worker(task.message, _Posts(board, task.reads), work)
+        posts = _Posts(board, task.reads)
+        post = self._worker(task.message, posts, work)
         with work.timed("write"):
             content = Post({**post.summary, "basis": task.basis}, post.parts).packed()
             # Another worker may have answered the same task meanwhile, from another flow inside its block.
@@ -198,19 +204,28 @@ class _PostingWorker:
             kept = board.find(task.leaves)
             content = content if kept is None else kept
         work.end()
-        return _Reply(_left(task, content, work), content if self._board is None else None)
+        left = replace(_left(task, content, work), read=posts.bytes)
+        return _Reply(left, content if self._board is None else None)
 
 
-class _Posts(Sequence[bytes]):
+class _Posts(Sequence[Any]):
     """The posts of a task, each read when it is asked for."""
 
-    def __init__(self, board: Board, reads: Sequence[Reference]) -> None:
+    def __init__(self, board: Board, reads: Sequence[Reference], sizes: dict[str, int] | None = None) -> None:
         self._board, self._reads = board, reads
+        self._sizes: dict[str, int] = {} if sizes is None else sizes
+
+    @property
+    def bytes(self) -> int:
+        """Of those that were read so far, by whichever part of this list."""
+        return sum(self._sizes.values())
 
     def __len__(self) -> int:
         return len(self._reads)
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return _Posts(self._board, self._reads[i])
-        return self._board.read(self._reads[i].name, self._reads[i].digest)
+            return _Posts(self._board, self._reads[i], self._sizes)
+        content = self._board.read(self._reads[i].name, self._reads[i].digest)
+        self._sizes[self._reads[i].name] = len(content)
+        return content
