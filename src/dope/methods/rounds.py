@@ -58,8 +58,8 @@ class Task:
 class Left:
     """What a worker left: where, and what it tells of it.
 
-    `bytes` are those of the post, `read` those of the posts that it read, and `work` what it did: None where the post was
-    on the board already.
+    `bytes` are those of the post, `read` those of the posts that it read, and `work` what it did: None where the post
+    was on the board already.
     """
 
     post: Reference
