@@ -264,6 +264,7 @@ class Plan:
             executor=conductor.observed(self.executor),
             start=self.start,
             target=target if self.in_boxes else None,
+            in_boxes=self.in_boxes,
             memory=self.memory,
             board=MemoryBoard() if self.checkpoint is None else FolderBoard(self.checkpoint, resume=self.resume),
             live=live,
@@ -327,9 +328,12 @@ class Plan:
         """Of labels whose energy blocks computed where they were: a step that has both, or wrote its labels away."""
         said = (outcome.bounded, outcome.last, outcome.best)
         last = next((step for step in said if step is not None and step.stopped), outcome.best)
-        if last is None or (last.labels is None and self.out is None):
+        if last is None or (last.labels is None and self.out is None and getattr(last, "best", None) is None):
             raise DopeError("the method ended without labels; its last Step must have them, or write them to `target`.")
         energy, labels = last.energy, last.labels
+        best = getattr(last, "best", None)  # which need not be those of the last step
+        if best is not None:
+            energy, labels = best.energy, best.labels
         if labels is not None:
             labels = as_labels(labels, problem.energy.shape)
             if self.out is not None:  # the method left it to others
@@ -346,12 +350,12 @@ class Plan:
             exact=last.exact,
             rounding_error=last.rounding_error,
             proved=last.proved,
-            _counts=getattr(last, "counts", None),
+            _counts=getattr(last if best is None else best, "counts", None),
         )
 
     def _result_cut_short(self, problem: Problem, outcome: Outcome, conductor: Conductor) -> Result:
         """Of arrays elsewhere, where a run was cancelled: the method's last word, or labels as they were."""
-        last = outcome.best or outcome.bounded
+        last = outcome.best or outcome.bounded or outcome.last
         if last is not None and last.stopped is not None:
             return self._result_in_boxes(problem, outcome, conductor)
         labels = problem.live.read() if self.out is None else None
