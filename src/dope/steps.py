@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
+from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
@@ -75,12 +76,12 @@ class ExactStep(Step):
 
 @dataclass(frozen=True, eq=False)
 class BestLabels:
-    """The best labels that a method has seen where its steps have none: their energy, and how many sites have each.
+    """The best labels that a method has seen where its steps have none: their exact energy, and how many sites have each.
 
     `labels` is None where they were written to the problem's target.
     """
 
-    energy: float
+    energy: Fraction
     labels: BinaryLabels | None
     counts: tuple[int, ...]
 

@@ -590,7 +590,7 @@ class _Run:
             for box in boxes_of(problem.energy.shape):
                 problem.target[box] = labelling.labels(box, self._read_labels)
         sites = math.prod(problem.energy.shape)
-        return BestLabels(found.energy, labels, (sites - found.ones, found.ones))
+        return BestLabels(found.value, labels, (sites - found.ones, found.ones))
 
     def _first_labels(self, place: Index) -> BinaryLabels:
         """Labels to show before any block was solved."""

@@ -37,11 +37,15 @@ GRAPH_GROWTH = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """Labels after a sweep, and their energy."""
+    """Labels after a sweep, their exact energy, and how many of them are 1."""
 
     labelling: Labelling
-    energy: float
+    value: Fraction
     ones: int
+
+    @property
+    def energy(self) -> float:
+        return nearest(self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +74,8 @@ class Sweeper:
         ]
         left = [one for one in self._played(recipes, tasks) if one is not None]
         parts = [Fraction(*one.summary["energy"]) for one in left]
-        energy = nearest(sum(parts, Fraction(self.problem.energy.constant)))
-        return Swept(labelling, energy, sum(one.summary["ones"] for one in left))
+        value = sum(parts, Fraction(self.problem.energy.constant))
+        return Swept(labelling, value, sum(one.summary["ones"] for one in left))
 
     def write(self, labelling: Labelling, places: Places, *, name: str) -> None:
         """Have blocks write labels to the target, each to its place."""

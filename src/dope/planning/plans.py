@@ -331,9 +331,12 @@ class Plan:
         if last is None or (last.labels is None and self.out is None and getattr(last, "best", None) is None):
             raise DopeError("the method ended without labels; its last Step must have them, or write them to `target`.")
         energy, labels = last.energy, last.labels
+        bound, exact = last.lower_bound, last.exact
         best = getattr(last, "best", None)  # which need not be those of the last step
         if best is not None:
-            energy, labels = best.energy, best.labels
+            energy, labels = nearest(best.energy), best.labels
+            exact = exact or (bound is not None and best.energy <= Fraction(bound))
+            bound = _lower_bound(best.energy, bound, last.rounding_error if exact else None)
         if labels is not None:
             labels = as_labels(labels, problem.energy.shape)
             if self.out is not None:  # the method left it to others
@@ -346,10 +349,10 @@ class Plan:
             _labels=None if self.out is not None or labels is None else labels.copy(),
             out=self.out,
             energy=math.nan if energy is None else energy,
-            lower_bound=None if last.lower_bound is None or energy is None else min(last.lower_bound, energy),
-            exact=last.exact,
+            lower_bound=None if bound is None or energy is None else min(bound, energy),
+            exact=exact,
             rounding_error=last.rounding_error,
-            proved=last.proved,
+            proved=1.0 if exact and best is not None else last.proved,
             _counts=getattr(last if best is None else best, "counts", None),
         )
 
