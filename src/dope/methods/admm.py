@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dope.arrays import BinaryLabels, Index, digest
+from dope.arrays import BinaryLabels, Index, Sites, digest
 from dope.boards import Post
 from dope.energy import Energy
 from dope.errors import InputError
@@ -44,6 +44,7 @@ from dope.methods.admm_block import (
     SketchOf,
     Solve,
     Some,
+    Values,
     weight_of,
 )
 from dope.methods.exact import Exact
@@ -248,8 +249,12 @@ class _Run:
         problem.live.show(self._live.read)
         self._rounds: Rounds | None = None
         self._best: _Round | None = None
-        self._price: tuple[float, float, float] = (0.0, 0.0, 0.0)
+        self._price = 0.0  # of label 1 everywhere
         self._found: tuple[float, Labelling] | None = None
+        self._sites: Sites | None = None
+        self._order: Sites = np.zeros(0, dtype=np.int64)
+        self._kept_before = 0
+        self._started: Sequence[Reference] = ()
 
     # Blocks.
 
@@ -367,7 +372,7 @@ class _Run:
         solved = self._play([message] * len(blocks), reads, f"solve-{number:04}", show)
         for k in blocks:  # also those that were on the board already
             self._live.show(k, solved[k].post)
-        told = Measure(mu, relaxed=not self.boxes)
+        told = Measure(mu, relaxed=not self.boxes, first=before is None)
         near = [
             (solved[k].post, solved[k].parts[OWN], *(solved[j].parts[str(k)] for j in self._near[k])) for k in blocks
         ]
@@ -386,7 +391,7 @@ class _Run:
         before, bound, proved = self._best, None, None
         if number == 1:
             bound, proved = self._first_bound(answers), _proved(answers)
-            self._price = _prices(answers)
+            self._price = math.fsum(one["price"] for one in answers)
         elif self.last is not None:
             bound = self.last.lower_bound
         waited = 0 if before is None or energies[best] < before.step.energy else number - before.step.round
@@ -423,11 +428,16 @@ class _Run:
             labels[owned[k]] = self._read_labels(post)
         return labels
 
-    def _relaxed(self, measured: Sequence[Left]) -> tuple[Any, Any]:
-        parts = [self._read(one.parts["relaxed"]) for one in measured]
-        sites, y = (np.concatenate([part[name] for part in parts]) for name in ("sites", "y"))
-        order = np.argsort(sites)
-        return sites[order], y[order]
+    def _relaxed(self, measured: Sequence[Left]) -> tuple[Sites, Values] | None:
+        """The sites where blocks meet, and y there; None in a run that was resumed, where blocks do not tell any more."""
+        if "sites" in measured[0].parts:
+            sites: Sites = np.concatenate([self._read(one.parts["sites"])["sites"] for one in measured])
+            self._order = np.argsort(sites)
+            self._sites = sites[self._order]
+        if self._sites is None:
+            return None
+        y: Values = np.concatenate([self._read(one.parts["relaxed"])["y"] for one in measured])
+        return self._sites, y[self._order]
 
     def _first_bound(self, answers: Sequence[Any]) -> float | None:
         """The blocks' own bounds of the first round, when y is constant and the coupling zero.
@@ -488,7 +498,7 @@ class _Run:
         while entries and not self._goes_on_from(entries):
             entries.pop()
         for entry in entries:
-            self._price = tuple(entry.said["price"])  # type: ignore[assignment]
+            self._price = entry.said["price"]
             step = AdmmStep(**entry.said["step"])
             found = _Round(step, *(entry.posts[name] for name in ("solved", "measured", "rounding")))
             if not self.boxes and self._journal.has(found.rounding):
@@ -517,9 +527,6 @@ class _Run:
                 names += [f"measure-{one:04}/{k:05}" for k in range(len(self._sizes))]
         self._kept_before = kept
         self._problem.board.drop(names)
-
-    _kept_before = 0
-    _started: Sequence[Reference] = ()
 
     # Afterwards.
 
@@ -567,7 +574,7 @@ class _Run:
             value = self._sweeper.weighed(start, even, "weigh-start").energy
             if value < least:
                 labelling, least = start, value
-        price = self._price[0]
+        price = self._price
         if energy.constant + min(0.0, price) < least:
             return Labelling(background=price < 0.0)
         return labelling
@@ -604,11 +611,6 @@ class _Run:
 
 # What of a step is written down: all that is no array.
 _STEP_FIELDS = tuple(one.name for one in fields(AdmmStep) if "large" not in one.metadata)
-
-
-def _prices(answers: Sequence[Any]) -> tuple[float, float, float]:
-    """Of the unary: the sum, that of its absolute values, and nothing else."""
-    return math.fsum(one["price"] for one in answers), math.fsum(one["size"] for one in answers), 0.0
 
 
 def _proved(answers: Sequence[Any]) -> float | None:

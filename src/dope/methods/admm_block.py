@@ -80,12 +80,13 @@ class Measure:
     """Asks a block for the new consensus nearby, and for its part of all that is told of the round.
 
     Reads its own labels, what it left for itself, and what its neighbours left for it, in their order. `relaxed` says
-    whether somebody wants to see y.
+    whether somebody wants to see y, and, after the `first` round, at which sites it is.
     """
 
     kind: ClassVar[str] = "measure"
     mu: float
     relaxed: bool
+    first: bool
 
 
 @dataclass(frozen=True)
@@ -186,17 +187,25 @@ class Solved:
 class _Seam:
     """What a block and a neighbour have in common, as places in this block's arrays.
 
-    `mine` are its own sites that the neighbour sees, `seen` all sites that both see. Of what the neighbour sends,
-    `theirs` says where the neighbour's own sites stand among those that this block keeps values of, `both` where all
-    that both see do, and `inner` which of the latter are the neighbour's own.
+    `mine` are its own sites that the neighbour sees, `seen` all sites that both see.
     """
 
     block: int
     mine: Index
     seen: Index
-    theirs: Sites
-    both: Sites
-    inner: Index
+
+
+@dataclass(frozen=True, eq=False)
+class _Slots:
+    """Where numbers that blocks sent, one after the other, are added up: at a coupled site, in the shell, or nowhere.
+
+    `own` is for those of the sites that each sender holds; of pulls, which are those of all sites that both see,
+    `inner` is for the sites that the sender holds, `outer` for the others.
+    """
+
+    own: Sites
+    inner: Sites
+    outer: Sites
 
 
 class OpenedBlock:
@@ -265,33 +274,57 @@ class OpenedBlock:
     def _minimizer(self) -> Minimizer:
         return self._recipe.solver.prepare(self._energy)
 
+    @cached_property
+    def _shows_its_flow(self) -> bool:
+        return isinstance(self._minimizer, FlowMinimizer)
+
     @property
     def _steady(self) -> bool:
         """Whether costs are counted in one unit for good, as rounded ones are; whole ones may get another."""
-        return isinstance(self._minimizer, FlowMinimizer) and self._minimizer.rounding_error > 0.0
+        return self._shows_its_flow and self._minimizer.rounding_error > 0.0  # type: ignore[attr-defined,no-any-return]
 
     @cached_property
     def _seams(self) -> list[_Seam]:
         where, region = self._recipe.where, self._excerpt.place
-        # Where a site of the region stands among the coupled ones and, behind them, the shell; the last is nowhere.
-        slots = np.full(self._region_unary.shape, self._near, dtype=np.intp)
-        slots.flat[self._coupled_in_region] = np.arange(len(self._coupled))
-        slots.flat[self._shell_in_region] = np.arange(len(self._coupled), self._near)
-        seams = []
-        for one in self._recipe.neighbors:
-            seen, theirs = common(region, one.region), common(one.where, region)
-            mine = common(where, one.region)
-            seams.append(
-                _Seam(
-                    one.block,
-                    mine=seen_from(mine, where),
-                    seen=seen_from(seen, region),
-                    theirs=slots[seen_from(theirs, region)].ravel(),
-                    both=slots[seen_from(seen, region)].ravel(),
-                    inner=seen_from(theirs, seen),
-                )
+        return [
+            _Seam(
+                one.block,
+                mine=seen_from(common(where, one.region), where),
+                seen=seen_from(common(region, one.region), region),
             )
-        return seams
+            for one in self._recipe.neighbors
+        ]
+
+    @cached_property
+    def _slots(self) -> _Slots:
+        region, number, nowhere = self._excerpt.place, len(self._coupled), self._near
+        slots = np.full(self._region_unary.shape, nowhere, dtype=np.intp)
+        slots.flat[self._coupled_in_region] = np.arange(number)
+        slots.flat[self._shell_in_region] = np.arange(number, nowhere)
+        own, inner, outer = [], [], []
+        for k in self._senders:
+            if k is None:
+                own.append(np.arange(number))
+                here, shell = np.arange(nowhere) < number, np.arange(nowhere)
+                inner.append(np.where(here, shell, nowhere))
+                outer.append(np.where(here, nowhere, shell))
+                continue
+            one = self._recipe.neighbors[k]
+            theirs, both = common(one.where, region), common(one.region, region)
+            seen = slots[seen_from(both, region)]
+            held = np.zeros(seen.shape, dtype=np.bool_)
+            held[seen_from(theirs, both)] = True
+            own.append(slots[seen_from(theirs, region)].ravel())
+            inner.append(np.where(held, seen, nowhere).ravel())
+            outer.append(np.where(held, nowhere, seen).ravel())
+        return _Slots(*(np.concatenate(one) for one in (own, inner, outer)))
+
+    @cached_property
+    def _senders(self) -> list[int | None]:
+        """The neighbours, and None for this block itself, in the order of the blocks."""
+        numbers = [one.block for one in self._recipe.neighbors]
+        before = sum(number < self._recipe.number for number in numbers)
+        return [*range(before), None, *range(before, len(numbers))]
 
     @property
     def _near(self) -> int:
@@ -403,24 +436,12 @@ class OpenedBlock:
     def _leave_measured(self, ask: Measure, posts: Sequence[Content]) -> Post:
         labels, own = self._labels(posts[0]), self._unpacked(posts[1])
         coupled, number = labels.ravel()[self._coupled], len(self._coupled)
-        votes, multipliers, pulls, pulls_outside = (np.zeros(self._near + 1) for _ in range(4))
-        letters = [(seam.block, seam, post) for seam, post in zip(self._seams, posts[2:], strict=True)]
-        for seam_and_post in sorted([*letters, (self._recipe.number, None, None)], key=lambda one: one[0]):
-            _, seam, post = seam_and_post
-            if seam is None or post is None:
-                votes[:number] += coupled
-                multipliers[:number] += own["a"]
-                pulls[:number] += own["pull"]
-                pulls_outside[number:-1] += own["pull_shell"]
-                continue
-            sent = self._unpacked(post)
-            votes[seam.theirs] += sent["labels"].ravel()
-            multipliers[seam.theirs] += sent["a"].ravel()
-            pulls[seam.theirs] += sent["pull"][seam.inner].ravel()
-            outside = sent["pull"].copy()
-            outside[seam.inner] = 0.0
-            pulls_outside[seam.both] += outside.ravel()
-        votes, multipliers, pulls = votes[:-1], multipliers[:-1], pulls[:-1] + pulls_outside[:-1]
+        sent = [None if k is None else self._unpacked(posts[2 + k]) for k in self._senders]
+        votes = self._added(self._slots.own, [coupled if one is None else one["labels"] for one in sent])
+        multipliers = self._added(self._slots.own, [own["a"] if one is None else one["a"] for one in sent])
+        both = np.concatenate([own["pull"], own["pull_shell"]])
+        pulled = np.concatenate([both if one is None else one["pull"].ravel() for one in sent])
+        pulls = self._added(self._slots.inner, [pulled]) + self._added(self._slots.outer, [pulled])
         y = (votes + multipliers - pulls / ask.mu) / self._counts
         # Where blocks agree y is 0 or 1 but for the last bits; without those, no weight need be computed there.
         whole = np.rint(y)
@@ -446,8 +467,15 @@ class OpenedBlock:
         if not alike:
             parts["majority"] = self._rounding(labels, majority[:number])
         if ask.relaxed:
-            parts["relaxed"] = {"sites": self._flat(self._coupled_in_region[mine]), "y": y[:number][mine]}
+            parts["relaxed"] = {"y": y[:number][mine]}
+        if ask.relaxed and ask.first:
+            parts["sites"] = {"sites": self._flat(self._coupled_in_region[mine])}
         return Post(summary, arrays, parts)
+
+    def _added(self, slots: Sites, values: Sequence[npt.NDArray[Any]]) -> Values:
+        """What all blocks sent, added up in their order."""
+        flat = values[0].ravel() if len(values) == 1 else np.concatenate([one.ravel() for one in values])
+        return np.bincount(slots, flat, minlength=self._near + 1)[:-1]
 
     def _near_values(self, values: npt.NDArray[Any]) -> Near:
         return Near(values[: len(self._coupled)], values[len(self._coupled) :])

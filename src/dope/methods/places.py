@@ -81,8 +81,11 @@ class GridPlaces:
         return math.prod(self.layout)
 
     def __getitem__(self, k: int) -> Box:
-        numbers = np.unravel_index(k, self.layout)
-        return tuple(slice(*axis[int(i)]) for axis, i in zip(self.axes, numbers, strict=True))
+        box = []
+        for axis in reversed(self.axes):
+            k, i = divmod(k, len(axis))
+            box.append(slice(*axis[i]))
+        return tuple(reversed(box))
 
     def meeting(self, place: Index) -> list[int]:
         assert isinstance(place, tuple)

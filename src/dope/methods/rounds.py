@@ -147,7 +147,7 @@ class Rounds:
         return Reference(name, hashlib.sha256(content).hexdigest())
 
     def _found(self, task: Task) -> Left | None:
-        return _found(self._board, task) if self._held is None else _found_held(self._held, task)
+        return _found(self._board, task) if self._held is None else None  # which nobody resumes
 
     def _message(self, task: Task) -> _Message:
         carried = {one: _read(self._board, one) for one in task.reads} if self._carried else None
@@ -165,13 +165,6 @@ def _held(board: MemoryBoard, reference: Reference) -> Post:
         raise DopeError(f"nothing is held as {reference.name}; expected that the block before had left it.")
     post = found[0]
     return Post({}, post.parts[reference.part]) if reference.part else post
-
-
-def _found_held(board: MemoryBoard, task: Task) -> Left | None:
-    found = board.held(task.leaves)
-    if found is None or found[0].summary.get("basis") != task.basis:
-        return None
-    return _left_held(task, *found)
 
 
 def _left_held(task: Task, post: Post, known_by: str, work: Work | None = None) -> Left:
@@ -249,7 +242,6 @@ class _HoldingWorker:
     def __call__(self, message: _Message) -> _Reply:
         work, task = Work.here(), message.task
         post = self._worker(task.message, [_held(self._board, one) for one in task.reads], work)
-        post = Post({**post.summary, "basis": task.basis}, post.arrays, post.parts)
         known_by = self._board.hold(task.leaves, post)
         work.end()
         return _Reply(_left_held(task, post, known_by, work), None)
