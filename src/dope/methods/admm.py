@@ -32,7 +32,7 @@ from dope.boards import Post
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.facts import measure_facts
-from dope.footprint import BOX_PROCESS_BYTES
+from dope.footprint import ADMM_POST_BYTES, BOX_PROCESS_BYTES, OTHER_BITS, admm_box_bytes
 from dope.live import LiveLabels
 from dope.methods.admm_block import (
     OWN,
@@ -50,7 +50,7 @@ from dope.methods.admm_block import (
 from dope.methods.exact import Exact
 from dope.methods.journal import Journal
 from dope.methods.pieces import Labelling, Layer, LivePieces, boxes_of, piece
-from dope.methods.places import places_of, size_of
+from dope.methods.places import GridPlaces, Places, count_coupled, places_of, size_of
 from dope.methods.roof_bound import RoofBound, find_roof_bound
 from dope.methods.rounds import Left, Reference, Rounds, Task
 from dope.methods.selection import Count, Sketch, bracket, median
@@ -278,15 +278,20 @@ class _Run:
 
     def _room(self) -> int | None:
         """Bytes of blocks that may stay open in a process; None for all of them."""
+        problem, pairs = self._problem, self._problem.energy.pairs
         if not self.boxes:
             return None
-        problem = self._problem
-        if problem.memory is None:
+        if problem.memory is None or not isinstance(pairs, GridPairs):
             return DEFAULT_ROOM
         workers = max(1, problem.executor.workers)
-        at_work = workers * problem.memory // 4 // workers  # what is left for blocks at work, and for the board
-        room = max(0, problem.memory - BOX_PROCESS_BYTES - 2 * at_work)
-        return room // workers if getattr(problem.executor, "elsewhere", False) else room
+        bits = problem.solver.bits or 32 if isinstance(problem.solver, FlowSolver) else OTHER_BITS
+        sides = [max(high - low for low, high in axis) for axis in _grid_axes(self._places["where"])]
+        at_work = admm_box_bytes(pairs, sides, site_bytes=problem.energy.site_bytes, bits=bits)
+        elsewhere = getattr(problem.executor, "elsewhere", False)
+        if elsewhere:
+            return max(0, problem.memory // workers - BOX_PROCESS_BYTES - at_work)
+        board = 0 if problem.board.shared else ADMM_POST_BYTES * count_coupled(pairs, problem.partition)
+        return max(0, problem.memory - BOX_PROCESS_BYTES - workers * at_work - board)
 
     def _play(self, messages: Sequence[Any], reads: Sequence[tuple[Reference, ...]], name: str, done: Any = None) -> list[Left]:
         assert self._rounds is not None
@@ -607,6 +612,11 @@ class _Run:
         if not self.boxes:
             return np.asarray(energy.unary[place] < 0)
         return np.zeros([s.stop - s.start for s in place], dtype=np.bool_)  # type: ignore[union-attr]
+
+
+def _grid_axes(places: Places) -> tuple[tuple[tuple[int, int], ...], ...]:
+    assert isinstance(places, GridPlaces)
+    return places.axes
 
 
 # What of a step is written down: all that is no array.

@@ -98,6 +98,22 @@ class GridPlaces:
         return [sum(i * stride for i, stride in zip(at, strides, strict=True)) for at in product(*ranges)]
 
 
+def count_coupled(pairs: Pairs, partition: Partition) -> int:
+    """How many sites of blocks are coupled, each counted in every block that holds it: those in several blocks, and
+    those that have neighbours there or in other blocks. 0 on a graph, where that takes a look at all pairs.
+    """
+    if not isinstance(pairs, GridPairs):
+        return 0
+    held, alone = 1, 1
+    for axis, reach in zip(_axes(pairs, partition, "where"), pairs.reach, strict=True):
+        before, after = [None, *axis[:-1]], [*axis[1:], None]
+        lows = [low if one is None else max(low, one[1]) + reach for (low, _), one in zip(axis, before, strict=True)]
+        highs = [high if one is None else min(high, one[0]) - reach for (_, high), one in zip(axis, after, strict=True)]
+        held *= sum(high - low for low, high in axis)
+        alone *= sum(max(0, high - low) for low, high in zip(lows, highs, strict=True))
+    return held - alone
+
+
 class GraphPlaces:
     """Sites in any number of blocks."""
 

@@ -230,7 +230,7 @@ class _Asked:
         needed = whole_bytes(
             energy.pairs,
             pixel_bytes=pixel_bytes_of(energy),
-            bits=expected_bits(energy.pairs, solver) if flows else OTHER_BITS,
+            bits=expected_bits(energy.pairs, solver),
             layout=self._layout(method) if isinstance(energy.pairs, GridPairs) else None,
         )
         if self.budget is not None:

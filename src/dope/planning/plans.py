@@ -24,14 +24,24 @@ from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import measure_facts
 from dope.fixed_point import Costs, FixedPoint
-from dope.footprint import BOX_PROCESS_BYTES, PROCESS_BYTES, block_bytes, box_bytes, whole_bytes
+from dope.footprint import (
+    ADMM_POST_BYTES,
+    BOX_PROCESS_BYTES,
+    OTHER_BITS,
+    PROCESS_BYTES,
+    admm_box_bytes,
+    block_bytes,
+    box_bytes,
+    whole_bytes,
+)
 from dope.live import LiveLabels
 from dope.memory import as_text
+from dope.methods.places import count_coupled
 from dope.models.smoothing import SMOOTHING
 from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
 from dope.planning.calibration import seconds_per_unit
-from dope.protocols import BlockSolver, Executor, Method, Problem, Start
+from dope.protocols import BlockSolver, Executor, FlowSolver, Method, Problem, Start
 from dope.result import Result, counted
 from dope.rounding import nearest, rounded_down
 from dope.run import Conductor, Listener, Outcome, Run
@@ -136,6 +146,9 @@ class Plan:
         """Of the largest block."""
         if self.cuts is None:
             return (max(len(cast("Any", block.where)) for block in self.partition.blocks),)
+        if self._partition is not None and self._partition.overlaps:
+            boxes = [cast("Any", block.where) for block in self._partition.blocks]
+            return tuple(max(box[axis].stop - box[axis].start for box in boxes) for axis in range(len(self.cuts)))
         return tuple(max(high - low for low, high in self._pieces(axis)) for axis in range(len(self.cuts)))
 
     def _pieces(self, axis: int) -> list[tuple[int, int]]:
@@ -155,8 +168,17 @@ class Plan:
                 self.energy.pairs, pixel_bytes=pixel_bytes_of(self.energy), bits=self.bits, layout=self._seams
             )
         held = self.energy.site_bytes * self.sites if self.energy.in_memory else 0
-        workers = 1 if getattr(self.executor, "elsewhere", False) else min(self.executor.workers, self.blocks)
-        return BOX_PROCESS_BYTES + held + workers * self.block_bytes
+        elsewhere = getattr(self.executor, "elsewhere", False)
+        workers = 1 if elsewhere else min(self.executor.workers, self.blocks)
+        needed = BOX_PROCESS_BYTES + held + workers * self.block_bytes
+        if not getattr(self.method, "takes_memory", False):
+            return needed
+        # What blocks leave for each other, and, as far as there is room, blocks that stay open.
+        needed += 0 if self.checkpoint is not None else ADMM_POST_BYTES * count_coupled(self.energy.pairs, self.partition)
+        if elsewhere:
+            return needed
+        whole = needed + (self.blocks - workers) * self.block_bytes
+        return whole if self.memory is None else max(needed, min(whole, self.memory))
 
     @property
     def _seams(self) -> tuple[int, ...] | None:
@@ -168,6 +190,8 @@ class Plan:
         pairs = self.energy.pairs
         if not isinstance(pairs, GridPairs):
             return self.bytes - PROCESS_BYTES
+        if self.in_boxes and getattr(self.method, "takes_memory", False):
+            return admm_box_bytes(pairs, self.block_shape, site_bytes=self.energy.site_bytes, bits=self.bits)
         if self.in_boxes:
             return box_bytes(pairs, self.block_shape, site_bytes=self.energy.site_bytes, bits=self.bits)
         block = replace(pairs, shape=self.block_shape, features=None, fields=None, inside=None, counts=None)
@@ -372,6 +396,8 @@ def expected_bits(pairs: Pairs, solver: BlockSolver) -> int:
     bits: int | None = getattr(solver, "bits", None)
     if bits is not None:
         return bits
+    if not isinstance(solver, FlowSolver):
+        return OTHER_BITS
     mean = (pairs.strength or 1.0) / SMOOTHING
     costs = Costs(pairs, pairs.sites, places=None, largest=mean, total=pairs.sites * mean)
     return FixedPoint.for_costs(costs).bits
