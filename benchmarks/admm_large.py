@@ -1,11 +1,11 @@
 """ADMM on volumes that stay in Zarr, against the same run in memory: the same trace, to the bit.
 
     DOPE_DATA=... python benchmarks/admm_large.py --side 256 --kernel 5 --blocks 64 --overlap 0.1 --where memory zarr
-    DOPE_DATA=... python benchmarks/admm_large.py --side 128 --signed --blocks 64 --where memory zarr --dask local:2
+    DOPE_DATA=... python benchmarks/admm_large.py --side 128 --signed --blocks 64 --methods admm --dask local:2
 
 The volume is that of large.py, with costs from the soft map as log-odds in float32, in Zarr arrays of 64^3 chunks. With
-`--signed`, pairs at distance 1 attract and those further away repel, and LSA-TR solves the blocks. Each run is a process
-of its own, watched from outside.
+`--signed`, pairs at distance 1 attract, those further away repel, and LSA-TR solves the blocks. Each run is a
+process of its own, watched from outside.
 """
 
 from __future__ import annotations
@@ -120,8 +120,9 @@ def measured(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(settings: dict[str, Any]) -> None:
-    import dope
     import zarr
+
+    import dope
 
     stored = settings["where"] == "zarr"
     arrays = {name: zarr.open_array(path, mode="r") for name, path in settings["files"].items()}

@@ -491,7 +491,7 @@ class Energy:
 
 @dataclass(frozen=True, eq=False)
 class UnreadExcerpt:
-    """A block with its neighbours, whose arrays are yet to be read; sent elsewhere, it takes along its own data only."""
+    """A block with its neighbours, whose arrays are yet to be read; sent elsewhere, it takes its own data only."""
 
     energy: Energy
     partition: Partition

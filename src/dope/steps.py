@@ -76,7 +76,7 @@ class ExactStep(Step):
 
 @dataclass(frozen=True, eq=False)
 class BestLabels:
-    """The best labels that a method has seen where its steps have none: their exact energy, and how many sites have each.
+    """The best labels that a method has seen where its steps have none, their exact energy, and sites of each label.
 
     `labels` is None where they were written to the problem's target.
     """

@@ -70,7 +70,9 @@ class FolderBoard:
         try:
             found = _content(self.folder / OWNER, 1 << 10).decode("ascii", "replace")
         except OSError as error:
-            raise DopeError(f"cannot read {self.folder / OWNER}: {_why(error)}; expected the folder of this run.") from error
+            raise DopeError(
+                f"cannot read {self.folder / OWNER}: {_why(error)}; expected the folder of this run."
+            ) from error
         if found != self._token:
             raise DopeError(
                 f"another run has resumed {self.folder} and goes on there; this one stops. Let one run at a time use a "
@@ -122,7 +124,7 @@ class FolderBoard:
         head = self._head(name, b"")
         before = head.rindex(b" ")  # whose it is, and what; then comes the hash of all of it
         try:
-            with open(self.folder / name, "rb") as file:
+            with (self.folder / name).open("rb") as file:
                 if file.read(len(head))[:before] != head[:before]:
                     return None
                 file.seek(len(head) + span[0])

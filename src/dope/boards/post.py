@@ -1,6 +1,6 @@
 """A post as bytes: a few numbers for the coordinator, and arrays for the neighbours.
 
-    length of the head, 4 bytes    head, JSON: {"summary": ..., "arrays": [[name, type, shape], ...]}    arrays, deflated
+    length of the head, 4 bytes   head, JSON: {"summary": ..., "arrays": [[name, type, shape], ...]}   arrays, deflated
 
 What only one of the neighbours wants may follow as a *part*, which is read alone: a post within the post. The head then
 also has "parts": [[name, bytes, sha256], ...]. Arrays of bool take a bit for each.
@@ -28,7 +28,7 @@ Arrays = Mapping[str, Array]
 
 # What arrays in posts may hold.
 TYPES = ("|b1", "|u1", "<i4", "<i8", "<f8")
-# Of bytes that repeat themselves, a level that is slower saves little: codes of 128^3, 0.8 of the bytes in 3 x the time.
+# Of bytes that repeat themselves, a level that is slower saves little: codes of 128^3, 0.8 of the bytes in 3 x as long.
 LEVEL = 1
 
 
@@ -56,8 +56,9 @@ class Post:
 
     @classmethod
     def unpacked(cls, content: bytes | Post, *, most: int) -> Post:
-        """The post in these bytes, its parts left out; DopeError where they are none, or hold more than so many bytes
-        of arrays. One that was never packed is given back as it is.
+        """The post in these bytes, its parts left out; one that was never packed is given back as it is.
+
+        DopeError where they are none, or hold more than so many bytes of arrays.
         """
         if isinstance(content, Post):
             return content
@@ -120,7 +121,7 @@ def _array(flat: bytes, kind: str, shape: list[int], at: int) -> Array:
 
 
 def _head_of(content: bytes) -> tuple[dict[str, Any], int]:
-    begin = 4 + int.from_bytes(content[:4], "little")
+    begin, head = 4 + int.from_bytes(content[:4], "little"), {}
     try:
         head = json.loads(content[4:begin])
         fits = isinstance(head["summary"], dict) and all(_is_column(one) for one in head["arrays"])

@@ -10,8 +10,9 @@
 
 with lam inside A_k and L_k. Away from the seams y_i = y_ki and a_ki = 0, so y and a are held on *coupled* sites only:
 the state grows with the seams, never with the volume. Every block keeps its own part of it on the board, and computes y
-near it from what its neighbours left there (`admm_block`); the coordinator adds up a few numbers of each. In the paper the penalty acts on every site, which freezes the
-interior of a block at its last labels (mu (1/2 - y_ki)); with `penalty="coupled"` it acts only where blocks meet.
+near it from what its neighbours left there (`admm_block`); the coordinator adds up a few numbers of each. In the paper
+the penalty acts on every site, which freezes the interior of a block at its last labels (mu (1/2 - y_ki)); with
+`penalty="coupled"` it acts only where blocks meet.
 """
 
 from __future__ import annotations
@@ -56,7 +57,6 @@ from dope.methods.rounds import Left, Reference, Rounds, Task
 from dope.methods.selection import Count, Sketch, bracket, median
 from dope.methods.sweeps import Sweeper, without_overlap
 from dope.pairs import GridPairs
-from dope.partition import Partition
 from dope.protocols import FlowSolver, Leave, Problem, RoofDualSolver
 from dope.rounding import nearest, rounded_down
 from dope.steps import AdmmStep, BestLabels, ExactStep
@@ -293,7 +293,9 @@ class _Run:
         board = 0 if problem.board.shared else ADMM_POST_BYTES * count_coupled(pairs, problem.partition)
         return max(0, problem.memory - BOX_PROCESS_BYTES - workers * at_work - board)
 
-    def _play(self, messages: Sequence[Any], reads: Sequence[tuple[Reference, ...]], name: str, done: Any = None) -> list[Left]:
+    def _play(
+        self, messages: Sequence[Any], reads: Sequence[tuple[Reference, ...]], name: str, done: Any = None
+    ) -> list[Left]:
         assert self._rounds is not None
         tasks = [
             Task(message, read, f"{name}/{k:05}") for k, (message, read) in enumerate(zip(messages, reads, strict=True))
@@ -387,11 +389,10 @@ class _Run:
     def _told(self, number: int, mu: float, solved: list[Left], measured: list[Left]) -> _Round:
         energy, method = self._problem.energy, self._method
         sums = [one.summary for one in measured]
-        energies = [math.fsum([energy.constant, *column]) for column in zip(*(one["energies"] for one in sums))]
+        columns = zip(*(one["energies"] for one in sums), strict=True)
+        energies = [math.fsum([energy.constant, *column]) for column in columns]
         best = 1 if energies[1] <= energies[2] else 2
-        rounding = [
-            one.parts["majority" if best == 2 and "majority" in one.parts else "rounded"] for one in measured
-        ]
+        rounding = [one.parts["majority" if best == 2 and "majority" in one.parts else "rounded"] for one in measured]
         answers = [one.summary for one in solved]
         before, bound, proved = self._best, None, None
         if number == 1:
@@ -410,9 +411,7 @@ class _Run:
             mu=mu,
             residual=max(residuals),
             relaxed_energy=energies[0],
-            shares=math.fsum(
-                [*(one["value"] for one in answers), *(one["pulled"] for one in sums), energy.constant]
-            ),
+            shares=math.fsum([*(one["value"] for one in answers), *(one["pulled"] for one in sums), energy.constant]),
             multipliers=mu * math.fsum(one["product"] for one in sums),
             penalty=mu / 2 * math.fsum(one["square"] for one in sums),
             proved=proved,
@@ -434,7 +433,7 @@ class _Run:
         return labels
 
     def _relaxed(self, measured: Sequence[Left]) -> tuple[Sites, Values] | None:
-        """The sites where blocks meet, and y there; None in a run that was resumed, where blocks do not tell any more."""
+        """The sites where blocks meet, and y there; None in a run that was resumed, where nobody tells the sites."""
         if "sites" in measured[0].parts:
             sites: Sites = np.concatenate([self._read(one.parts["sites"])["sites"] for one in measured])
             self._order = np.argsort(sites)
@@ -611,7 +610,7 @@ class _Run:
             return start.labels[place].copy()
         if not self.boxes:
             return np.asarray(energy.unary[place] < 0)
-        return np.zeros([s.stop - s.start for s in place], dtype=np.bool_)  # type: ignore[union-attr]
+        return np.zeros([s.stop - s.start for s in place], dtype=np.bool_)
 
 
 def _grid_axes(places: Places) -> tuple[tuple[tuple[int, int], ...], ...]:

@@ -34,6 +34,7 @@ from dope.protocols import Answer, BlockSolver, FlowMinimizer, Minimizer, checke
 from dope.work import Work
 
 Values = npt.NDArray[np.float64]
+Slots = npt.NDArray[np.int32]
 Some = Literal["strength", "unary"]
 """Numbers of which somebody wants the median: coupling strengths of coupled sites, or |unary| of own sites."""
 
@@ -203,9 +204,9 @@ class _Slots:
     `inner` is for the sites that the sender holds, `outer` for the others.
     """
 
-    own: Sites
-    inner: Sites
-    outer: Sites
+    own: Slots
+    inner: Slots
+    outer: Slots
 
 
 class OpenedBlock:
@@ -281,7 +282,7 @@ class OpenedBlock:
     @property
     def _steady(self) -> bool:
         """Whether costs are counted in one unit for good, as rounded ones are; whole ones may get another."""
-        return self._shows_its_flow and self._minimizer.rounding_error > 0.0  # type: ignore[attr-defined,no-any-return]
+        return self._shows_its_flow and self._minimizer.rounding_error > 0.0  # type: ignore[attr-defined]
 
     @cached_property
     def _seams(self) -> list[_Seam]:
@@ -298,16 +299,16 @@ class OpenedBlock:
     @cached_property
     def _slots(self) -> _Slots:
         region, number, nowhere = self._excerpt.place, len(self._coupled), self._near
-        slots = np.full(self._region_unary.shape, nowhere, dtype=np.intp)
+        slots = np.full(self._region_unary.shape, nowhere, dtype=np.int32)
         slots.flat[self._coupled_in_region] = np.arange(number)
         slots.flat[self._shell_in_region] = np.arange(number, nowhere)
         own, inner, outer = [], [], []
         for k in self._senders:
             if k is None:
-                own.append(np.arange(number))
-                here, shell = np.arange(nowhere) < number, np.arange(nowhere)
-                inner.append(np.where(here, shell, nowhere))
-                outer.append(np.where(here, nowhere, shell))
+                own.append(np.arange(number, dtype=np.int32))
+                here, shell = np.arange(nowhere) < number, np.arange(nowhere, dtype=np.int32)
+                inner.append(np.where(here, shell, np.int32(nowhere)))
+                outer.append(np.where(here, np.int32(nowhere), shell))
                 continue
             one = self._recipe.neighbors[k]
             theirs, both = common(one.where, region), common(one.region, region)
@@ -315,8 +316,8 @@ class OpenedBlock:
             held = np.zeros(seen.shape, dtype=np.bool_)
             held[seen_from(theirs, both)] = True
             own.append(slots[seen_from(theirs, region)].ravel())
-            inner.append(np.where(held, seen, nowhere).ravel())
-            outer.append(np.where(held, nowhere, seen).ravel())
+            inner.append(np.where(held, seen, np.int32(nowhere)).ravel())
+            outer.append(np.where(held, np.int32(nowhere), seen).ravel())
         return _Slots(*(np.concatenate(one) for one in (own, inner, outer)))
 
     @cached_property
@@ -338,7 +339,8 @@ class OpenedBlock:
         everywhere: Index = tuple(slice(0, n) for n in region.shape)
         counts = region.multiplicity(everywhere if isinstance(region.counts, tuple) else np.arange(region.shape[0]))
         places = np.concatenate([self._coupled_in_region, self._shell_in_region])
-        return np.broadcast_to(counts, self._region_unary.shape).ravel()[places]
+        found: Values = np.broadcast_to(counts, self._region_unary.shape).ravel()[places]
+        return found
 
     @cached_property
     def _owned_coupled(self) -> npt.NDArray[np.bool_]:
@@ -359,7 +361,8 @@ class OpenedBlock:
         return Question(y, measured["a"], ask.mu, self._labels(posts[1]), ask.freeze)
 
     def _labels(self, post: Content) -> BinaryLabels:
-        return self._unpacked(post)["labels"]
+        labels: BinaryLabels = self._unpacked(post)["labels"]
+        return labels
 
     def _unpacked(self, post: Content) -> Any:
         """The arrays of a post of this block, or of one that sees no more than it does."""
@@ -373,7 +376,7 @@ class OpenedBlock:
         a = np.zeros(self._energy.shape)
         a.flat[self._coupled] = ask.a
         pull = solved.pull.ravel()
-        parts = {
+        parts: dict[str, dict[str, npt.NDArray[Any]]] = {
             OWN: {
                 "a": ask.a,
                 "pull": pull[self._coupled_in_region],
@@ -386,7 +389,7 @@ class OpenedBlock:
                 "a": a[seam.mine],
                 "pull": solved.pull[seam.seen],
             }
-        summary = {
+        summary: dict[str, Any] = {
             "value": solved.value,
             "bound": None if answer.bound is None else float(answer.bound),
             "rounding_error": float(answer.rounding_error),
@@ -472,10 +475,10 @@ class OpenedBlock:
             parts["sites"] = {"sites": self._flat(self._coupled_in_region[mine])}
         return Post(summary, arrays, parts)
 
-    def _added(self, slots: Sites, values: Sequence[npt.NDArray[Any]]) -> Values:
+    def _added(self, slots: Slots, values: Sequence[npt.NDArray[Any]]) -> Values:
         """What all blocks sent, added up in their order."""
         flat = values[0].ravel() if len(values) == 1 else np.concatenate([one.ravel() for one in values])
-        return np.bincount(slots, flat, minlength=self._near + 1)[:-1]
+        return np.bincount(slots, flat, minlength=self._near + 1)[:-1].astype(np.float64, copy=False)
 
     def _near_values(self, values: npt.NDArray[Any]) -> Near:
         return Near(values[: len(self._coupled)], values[len(self._coupled) :])
@@ -518,7 +521,8 @@ class OpenedBlock:
             return region[places]
         at = np.unravel_index(places, self._region_unary.shape)
         moved = tuple(p + s.start for p, s in zip(at, region, strict=True))
-        return np.ravel_multi_index(moved, self._excerpt.shape).astype(np.int64)
+        flat: Sites = np.ravel_multi_index(moved, self._excerpt.shape).astype(np.int64)
+        return flat
 
 
 def weight_of(summary: Any) -> Fraction:

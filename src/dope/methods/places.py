@@ -99,8 +99,10 @@ class GridPlaces:
 
 
 def count_coupled(pairs: Pairs, partition: Partition) -> int:
-    """How many sites of blocks are coupled, each counted in every block that holds it: those in several blocks, and
-    those that have neighbours there or in other blocks. 0 on a graph, where that takes a look at all pairs.
+    """How many sites of blocks are coupled, each counted in every block that holds it.
+
+    Those in several blocks, and those with neighbours there or in other blocks, were all corners of boxes neighbours. 0
+    on a graph, where that takes a look at all pairs.
     """
     if not isinstance(pairs, GridPairs):
         return 0

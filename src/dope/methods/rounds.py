@@ -8,8 +8,8 @@ A task names the posts that it reads by their hashes, and its post says what it 
 task): so a post on the board is the answer to a task, whoever left it and whenever, or it is not, and is made again. A
 half-done round is continued, a run resumed, and a worker that comes late with an old round does no harm.
 
-A post may have parts, one for each neighbour, which are read alone. Where the board and all workers are in this process,
-posts need not be packed: neighbours then see the arrays themselves, which nobody may write to.
+A post may have parts, one for each neighbour, which are read alone. Where the board and all workers are in this
+process, posts need not be packed: neighbours then see the arrays themselves, which nobody may write to.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dope.arrays import Index
 from dope.boards import Board, MemoryBoard, Post
 from dope.boards.post import spans_of, summary_of
 from dope.errors import DopeError
-from dope.protocols import Executor, Recipe
+from dope.protocols import Executor
 from dope.work import Work
 
 
@@ -80,11 +80,17 @@ class BoardWorker(Protocol):
     def __call__(self, message: Any, posts: Sequence[Content], work: Work, /) -> Post: ...
 
 
+class BoardRecipe(Protocol):
+    """How to open one; can be pickled and opened again elsewhere."""
+
+    def open(self) -> BoardWorker: ...
+
+
 class Rounds:
     """Has blocks do tasks on an executor, over a board; blocks stay open from round to round, until the `with` ends."""
 
     def __init__(
-        self, executor: Executor, board: Board, recipes: Sequence[Recipe], *, packed: bool = True
+        self, executor: Executor, board: Board, recipes: Sequence[BoardRecipe], *, packed: bool = True
     ) -> None:
         """`packed=False`: posts are held as they are, where board and workers are in this process."""
         elsewhere = bool(getattr(executor, "elsewhere", False))
@@ -133,9 +139,7 @@ class Rounds:
 
     def read(self, reference: Reference, *, most: int) -> Post:
         """A post, or a part of one, for the coordinator."""
-        content: Content = (
-            _held(self._held, reference) if self._held is not None else _read(self._board, reference)
-        )
+        content: Content = _held(self._held, reference) if self._held is not None else _read(self._board, reference)
         return Post.unpacked(content, most=most)
 
     def leave(self, name: str, post: Post) -> Reference:
@@ -185,12 +189,11 @@ def _found(board: Board, task: Task) -> Left | None:
 
 def _left(task: Task, content: bytes, work: Work | None = None) -> Left:
     spans = spans_of(content)
-    parts = {
-        name: Reference(task.leaves, one.digest, name, (one.begin, one.length)) for name, one in spans.items()
-    }
-    # What has no parts is read, and told, as a whole.
-    whole = parts.pop("") if len(parts) > 1 else Reference(task.leaves, spans[""].digest)
-    return Left(whole, summary_of(content), len(content), work, parts if len(spans) > 1 else {})
+    parts = {name: Reference(task.leaves, one.digest, name, (one.begin, one.length)) for name, one in spans.items()}
+    before = parts.pop("")
+    # What has no parts is read as a whole.
+    main = before if parts else Reference(task.leaves, before.digest)
+    return Left(main, summary_of(content), len(content), work, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +220,7 @@ class _Reply:
 class _PostingRecipe:
     """How to open a worker that reads and leaves posts; without a board, they come and go with messages."""
 
-    recipe: Recipe
+    recipe: BoardRecipe
     board: Board | None
     held: bool = False
 
@@ -226,7 +229,7 @@ class _PostingRecipe:
         return getattr(self.recipe, "where", None)
 
     def open(self) -> _PostingWorker | _HoldingWorker:
-        worker: Any = self.recipe.open()
+        worker = self.recipe.open()
         if self.held:
             assert isinstance(self.board, MemoryBoard)
             return _HoldingWorker(worker, self.board)

@@ -10,9 +10,9 @@ A block reads the labels around it from the pieces that others left on the board
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ import numpy as np
 from dope.arrays import BinaryLabels, Index
 from dope.boards import Post
 from dope.energy import Energy, Excerpt, UnreadExcerpt
-from dope.methods.pieces import Labelling, Layer, LivePieces, piece, put_together
+from dope.methods.pieces import Labelling, Layer, LivePieces, Read, piece, put_together
 from dope.methods.places import Places, places_of
 from dope.methods.rounds import Content, Left, Reference, Rounds, Task
 from dope.pairs import GraphPairs
@@ -80,7 +80,9 @@ class Sweeper:
     def write(self, labelling: Labelling, places: Places, *, name: str) -> None:
         """Have blocks write labels to the target, each to its place."""
         recipes = [WritingRecipe(places[k], self.problem.target, self.most) for k in range(len(places))]
-        tasks = [Task(Write(labelling.background), labelling.at(places[k]), f"{name}/{k:05}") for k in range(len(places))]
+        tasks = [
+            Task(Write(labelling.background), labelling.at(places[k]), f"{name}/{k:05}") for k in range(len(places))
+        ]
         self._played(recipes, tasks)
         self.problem.board.drop([task.leaves for task in tasks])
 
@@ -88,9 +90,7 @@ class Sweeper:
         with Rounds(self.problem.executor, self.problem.board, recipes, packed=self.packed) as rounds:
             return rounds.play(tasks, done=done)
 
-    def _recipe(
-        self, partition: Partition, regions: Places, k: int, minimizers: _Minimizers | None
-    ) -> FixedRecipe:
+    def _recipe(self, partition: Partition, regions: Places, k: int, minimizers: _Minimizers | None) -> FixedRecipe:
         excerpt = self.problem.energy.unread_excerpt(partition, k, regions[k])
         return FixedRecipe(excerpt, partition.blocks[k].where, minimizers, self.most)
 
@@ -112,18 +112,21 @@ class Sweeper:
             recipes = [self._recipe(partition, regions, k, minimizers) for k in members]
             with Rounds(self.problem.executor, self.problem.board, recipes, packed=self.packed) as rounds:
                 if not order:
-                    self.live.begin(places, lambda post, read=rounds.read: read(post, most=self.most).arrays["labels"])
-
-                def show(i: int, one: Left, members: Sequence[int] = members) -> None:
-                    self.live.show(members[i], one.post)
-
-                left = rounds.play(tasks, done=show)
+                    self.live.begin(places, self._reader(rounds))
+                left = rounds.play(tasks, done=self._showing(members))
             for k, one in zip(members, left, strict=True):
                 assert one is not None
                 posts[k] = one.post
                 self.live.show(k, one.post)
             order += members
         return Labelling(labelling.background, (layer,))
+
+    def _reader(self, rounds: Rounds) -> Read:
+        return lambda post: rounds.read(post, most=self.most).arrays["labels"]
+
+    def _showing(self, members: Sequence[int]) -> Callable[[int, Left], None]:
+        """Puts a block's labels where they can be seen, as soon as they are there."""
+        return lambda i, one: self.live.show(members[i], one.post)
 
 
 class _Minimizers:
@@ -256,5 +259,4 @@ class WritingRecipe:
 
 def without_overlap(partition: Partition) -> Partition:
     """Blocks with the sites that they own, on a grid; on a graph they are as they were."""
-    even = partition if partition.cuts is None else partition.even()
-    return replace(even)
+    return partition if partition.cuts is None else partition.even()

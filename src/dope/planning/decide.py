@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from dope.boards.folder import cuts_of, require_new
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.footprint import OTHER_BITS, PROCESS_BYTES, whole_bytes
 from dope.memory import as_text, available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact
-from dope.boards.folder import cuts_of, require_new
 from dope.pairs import GraphPairs, GridPairs
 from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts
@@ -179,9 +179,7 @@ class _Asked:
         return method, why, self._in_boxes(method, solver, executor)
 
     def _in_boxes(self, method: Method, solver: BlockSolver, executor: Executor) -> bool:
-        """Whether arrays stay where they are: for one method always, for another where they do not fit, or are wanted
-        elsewhere.
-        """
+        """Whether arrays stay where they are: always, or where they do not fit, or are wanted elsewhere."""
         if not getattr(method, "reads_boxes", False):
             return False
         if not getattr(method, "takes_memory", False):

@@ -18,8 +18,8 @@ from typing import Any, cast
 import numpy as np
 
 from dope.arrays import as_labels
-from dope.cancellation import Cancelled
 from dope.boards import FolderBoard, MemoryBoard
+from dope.cancellation import Cancelled
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import measure_facts
@@ -174,7 +174,9 @@ class Plan:
         if not getattr(self.method, "takes_memory", False):
             return needed
         # What blocks leave for each other, and, as far as there is room, blocks that stay open.
-        needed += 0 if self.checkpoint is not None else ADMM_POST_BYTES * count_coupled(self.energy.pairs, self.partition)
+        needed += (
+            0 if self.checkpoint is not None else ADMM_POST_BYTES * count_coupled(self.energy.pairs, self.partition)
+        )
         if elsewhere:
             return needed
         whole = needed + (self.blocks - workers) * self.block_bytes
