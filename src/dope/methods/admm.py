@@ -542,6 +542,9 @@ class _Run:
         if not self.sweeps:
             return
         begins = self._better_of(best)
+        self._live.begin(self._places["owned"], self._read_labels)
+        for k, post in enumerate(best.rounding):
+            self._live.show(k, post)
         for number, one in enumerate(self._sweeper.sweep(begins, self.sweeps), start=1):
             if one.energy < self._found[0]:
                 self._found = one.energy, one.labelling
