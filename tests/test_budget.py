@@ -24,7 +24,7 @@ from dope.forecast import Costs, outline_energy, plan_for_workers
 from dope.memory import available_bytes, budget_of, require_bytes
 from dope.pairs import MOST_AXES, MOST_HALF_OFFSETS, half_offsets
 from dope.partition import MOST_BLOCKS, layout_of
-from dope.planning.box_cuts import energy_box_bytes, fitting_cuts
+from dope.planning.box_cuts import Boxes, fitting_cuts
 from dope.planning.defaults import automatic_blocks, automatic_flow_solver
 from profiles import examples
 
@@ -427,8 +427,8 @@ def test_chunks_that_are_written_never_forbid_blocks_that_fit(shape, workers, ch
     written = tuple(min(n, chunk) for n in shape)
     found = Partition.at(energy.shape, fitting_cuts(energy, written=written, **allowed))
     sides = np.max([[s.stop - s.start for s in block.where] for block in found.blocks], axis=0)
-    assert workers * energy_box_bytes(energy, sides, 32) <= allowed["memory"] - PROCESS_BYTES
-    if workers * energy_box_bytes(energy, written, 32) <= allowed["memory"] - PROCESS_BYTES:  # whole chunks fit
+    assert workers * Boxes(energy, 32).bytes(sides) <= allowed["memory"] - PROCESS_BYTES
+    if workers * Boxes(energy, 32).bytes(written) <= allowed["memory"] - PROCESS_BYTES:  # whole chunks fit
         assert all(cut % side == 0 for cuts, side in zip(found.cuts, written, strict=True) for cut in cuts)
 
 

@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -191,3 +192,31 @@ def test_random_schedules_of_kills(cluster, stored, tmp_path, seed):
         kill(*cluster.workers)
     assert np.array_equal(result.labels, expected)
     assert np.array_equal(again.labels, expected)
+
+
+@pytest.mark.parametrize("board", ["memory", pytest.param("folder", marks=pytest.mark.slow)])
+def test_admm_in_other_processes_has_the_trace_of_one_in_memory(cluster, tmp_path, board):
+    unary, image = volume((20, 22, 18), noise=1.2)
+    np.save(tmp_path / "unary.npy", unary)
+    np.save(tmp_path / "image.npy", image)
+    arrays = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("unary", "image")]
+    weights = np.where(np.arange(16) % 3, 0.2, -0.1)
+    pairs = [
+        (Energy.grid(unary, features=image, lam=0.7), Energy.grid(arrays[0], features=arrays[1], lam=0.7), None),
+        (Energy.grid(unary, weights=weights, kernel=5), Energy.grid(arrays[0], weights=weights, kernel=5), 1),
+    ]
+    cluster.bring_to(2)
+    with Dask(cluster.address, patience=30.0) as executor:
+        for number, (held, far, overlap) in enumerate(pairs):
+            settings = {"method": Admm(bound=0, rounds=3), "blocks": (2, 2, 1), "overlap": overlap}
+            kept = {"checkpoint": tmp_path / f"kept-{number}"} if board == "folder" else {}
+            expected = dope.minimize(held, **settings)
+            result = dope.minimize(far, executor=executor, **settings, **kept)
+            assert result.plan.in_boxes
+            assert _told(result) == _told(expected)
+            assert result.energy == expected.energy
+            assert np.array_equal(result.labels, expected.labels)
+
+
+def _told(result):
+    return [replace(step, seconds=0.0) for step in result.trace]

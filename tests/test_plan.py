@@ -124,7 +124,7 @@ def test_blocks_fit_into_the_budget():
         ({"memory": "much"}, "not a size of memory"),
         ({"checkpoint": "a", "resume": "b"}, "both given"),
         ({"method": Exact(), "checkpoint": "a"}, "keeps no checkpoint"),
-        ({"overlap": 0.1, "checkpoint": "a"}, "blocks without overlap"),
+        ({"method": Bracketing(), "overlap": 0.1}, "boxes without overlap"),
         ({"blocks": Partition.grid((4, 4), 2)}, "the partition is for shape"),
         ({"blocks": 10_000}, "10000 blocks"),
         ({"start": 3}, "start is of type int"),

@@ -62,8 +62,8 @@ def minimize(
         What it may take, such as "8GB"; by default what is available. It decides whether arrays are held in memory or
         read box by box, and how large boxes are.
     checkpoint : path, optional
-        A new or empty folder in which replies of blocks are kept, for a later `resume`. The method is `Bracketing()`
-        then.
+        A new or empty folder in which what blocks find is kept, for a later `resume`. By default the method is
+        `Bracketing()` then, or `Admm()` where that does not apply.
     resume : path, optional
         The folder of a run that was broken off: goes on from there, with the same energy and settings. What is in it
         is taken as proved: trust it as you trust the program.

@@ -396,7 +396,9 @@ class Energy:
         if self.in_memory:
             return Energy(prices, pairs)
         if pairs.inside is not None:
-            prices = np.where(pairs.inside, prices, prices.dtype.type(1.0))  # any price above 0 keeps label 1 away
+            # Any price above 0 keeps label 1 away; where it is known, that of the same energy in memory.
+            outside = 1.0 if self.facts is None else self.facts.largest or 1.0
+            prices = np.where(pairs.inside, prices, prices.dtype.type(outside))
         check_finite("unary", prices, box=place_in_whole(self.unary, box))
         if pairs.features is not None:
             name, place = getattr(self.pairs.features, "name", "features"), place_in_whole(self.pairs.features, box)
@@ -466,18 +468,53 @@ class Energy:
         return Share(Energy(unary, pairs), coupling, partition.blocks[k].owned)
 
     def excerpt(self, partition: Partition, k: int) -> Excerpt:
-        """Block k and its neighbours alone: what its share depends on, and no more, for those who send it away."""
-        block, place = partition.blocks[k], self.pairs.around(partition.blocks[k].where)  # type: ignore[arg-type]
+        """Block k and its neighbours alone: what its share depends on, and no more."""
+        return self.unread_excerpt(partition, k).read()
+
+    def unread_excerpt(self, partition: Partition, k: int, place: Index | None = None) -> UnreadExcerpt:
+        """The same for those who read it later, or send it away; `place` is where it lies, if that is known."""
+        block = partition.blocks[k]
+        if place is None:
+            place = self.pairs.around(block.where)  # type: ignore[arg-type]
         if isinstance(place, tuple):
             assert isinstance(block.where, tuple)
+            sides = tuple(s.stop - s.start for s in place)
             where: Index = tuple(
                 slice(s.start - p.start, s.stop - p.start) for s, p in zip(block.where, place, strict=True)
             )
         else:
-            where = np.searchsorted(place, block.where)  # type: ignore[arg-type]
-        unary = self.unary[place]
-        only = Partition(unary.shape, (Block(where, block.owned),), partition.counts_at(place))
-        return Excerpt(Energy(unary, self.pairs.crop(place)), only, place, self.shape)  # type: ignore[arg-type]
+            assert not isinstance(block.where, tuple)
+            sides, where = (len(place),), np.searchsorted(place, block.where)
+        only = Partition(sides, (Block(where, block.owned),), partition.counts_at(place))
+        return UnreadExcerpt(self, only, place, self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class UnreadExcerpt:
+    """A block with its neighbours, whose arrays are yet to be read; sent elsewhere, it takes its own data only."""
+
+    energy: Energy
+    partition: Partition
+    place: Index
+    shape: tuple[int, ...]
+
+    def read(self) -> Excerpt:
+        place = self.place
+        if isinstance(place, tuple):
+            part = self.energy.at(place)
+        else:
+            part = Energy(self.energy.unary[place], self.energy.pairs.crop(place))  # type: ignore[arg-type]
+        return Excerpt(part, self.partition, place, self.shape)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        if self.energy.in_memory or not isinstance(self.place, tuple):
+            return _as_it_is, (self.read(),)
+        confined = self.energy.confined_to(self.place)
+        return UnreadExcerpt, (confined, self.partition, self.place, self.shape)
+
+
+def _as_it_is(excerpt: Excerpt) -> Excerpt:
+    return excerpt
 
 
 @dataclass(frozen=True, eq=False)
@@ -488,6 +525,9 @@ class Excerpt:
     partition: Partition
     place: Index
     shape: tuple[int, ...]
+
+    def read(self) -> Excerpt:
+        return self
 
     def share(self) -> Share:
         return self.energy.share(self.partition, 0)

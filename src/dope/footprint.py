@@ -32,6 +32,13 @@ MOST_CROSSING = 1 / 32
 # Of a box, beside the network and what is read: the unary in float64, labels, codes, masks, and what is in hand while
 # they are made. Measured with benchmarks/large.py.
 BOX_WORK_BYTES = 34
+# Of a box of ADMM's, on top of that: y, votes, multipliers and pulls on it, its places near seams, and its posts while
+# they are packed and unpacked.
+ADMM_WORK_BYTES = 120
+# Of a site near a seam, of what two rounds leave on a board in memory, packed. Measured with benchmarks/admm_large.py.
+ADMM_POST_BYTES = 24
+# How wide the numbers are that solvers without flows are taken to hold for each pair.
+OTHER_BITS = 64
 # Of a process with NumPy and the core that reads boxes, and of the coordinator's messages.
 BOX_PROCESS_BYTES = 200 << 20
 # A grid with so few sites that the core would count them: what it refuses is the kernel, or the number of axes.
@@ -82,6 +89,18 @@ def box_bytes(pairs: GridPairs, sides: Sequence[int], *, site_bytes: int, bits: 
     except ValueError:  # more places than the core counts
         return ENDLESS
     return network + math.prod(region) * (BOX_WORK_BYTES + site_bytes)
+
+
+def admm_box_bytes(pairs: GridPairs, sides: Sequence[int], *, site_bytes: int, bits: int) -> int:
+    """The same for a box of ADMM's, which has sides of its own, overlap included."""
+    region = [min(n, side + 2 * r) for n, side, r in zip(pairs.shape, sides, pairs.reach, strict=True)]
+    return box_bytes(pairs, sides, site_bytes=site_bytes, bits=bits) + math.prod(region) * ADMM_WORK_BYTES
+
+
+def grown_sides(shape: Sequence[int], sides: Sequence[int], growth: float | int) -> tuple[int, ...]:
+    """The sides of blocks that overlap, of pieces of these sides."""
+    more = [growth if isinstance(growth, int) else math.ceil(growth * side) for side in sides]
+    return tuple(min(n, side + extra) for n, side, extra in zip(shape, sides, more, strict=True))
 
 
 def _bare(pairs: GridPairs, shape: tuple[int, ...]) -> GridPairs:

@@ -235,6 +235,7 @@ class Problem:
     board : where blocks leave what their neighbours need, and from where a run is resumed; a method that is
         `resumable` says by `board.begin(manifest)` what it solves, before anything is left there.
     live : where the method shows its labels while it is at work.
+    in_boxes : arrays are not to be held all at once, nor are labels; so it is, too, where the energy is not in memory.
     """
 
     energy: Energy
@@ -246,6 +247,7 @@ class Problem:
     memory: int | None = None
     board: Board = field(default_factory=MemoryBoard)
     live: LiveLabels = field(default_factory=LiveLabels)
+    in_boxes: bool = False
 
 
 class Leave(Exception):  # noqa: N818 (no error: somebody asked for it)
@@ -258,6 +260,7 @@ class Method(Protocol):
     What else it can, it says by attributes of its class, False where they are missing:
 
     reads_boxes : it only asks for `energy.at(box)`, where blocks run, so that arrays need not fit into memory.
+    takes_memory : it reads boxes only where arrays do not fit; where they do, it is better off with all of them.
     resumable : what its blocks find lies on `problem.board`, and a run of it can be resumed from there.
     shares_a_flow : its blocks are parts of one flow in this process, work for threads.
     """

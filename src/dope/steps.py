@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
+from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,6 +74,18 @@ class ExactStep(Step):
     decided: BinaryLabels | None = field(default=None, repr=False, metadata=LARGE)
 
 
+@dataclass(frozen=True, eq=False)
+class BestLabels:
+    """The best labels that a method has seen where its steps have none, their exact energy, and sites of each label.
+
+    `labels` is None where they were written to the problem's target.
+    """
+
+    energy: Fraction
+    labels: BinaryLabels | None
+    counts: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class AdmmStep(Step):
     """A round of `Admm`.
@@ -85,6 +98,7 @@ class AdmmStep(Step):
         and of mu/2 |y_k - S_k y|^2, with y of this round and a_k of the round before.
     sweep : 0, or the number of the sweep with which the last round is polished, whose other fields it repeats.
     relaxed : sites where blocks meet, and the relaxed y there; elsewhere y is the labels. Dropped from the trace.
+    best : in the last step of a run whose arrays, and labels, are read and written in boxes. Dropped from the trace.
     """
 
     energy: float
@@ -97,6 +111,7 @@ class AdmmStep(Step):
     penalty: float
     sweep: int = 0
     relaxed: tuple[Sites, Reals] | None = field(default=None, repr=False, metadata=LARGE)
+    best: BestLabels | None = field(default=None, repr=False, metadata=LARGE)
 
     @property
     def lagrangian(self) -> float:

@@ -9,8 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 from dope.steps import BlockTask
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()
 
 
 @dataclass
@@ -27,7 +33,7 @@ class Work:
     @classmethod
     def here(cls) -> Work:
         """Of this thread, from now on."""
-        name = f"{socket.gethostname()}:{os.getpid()}:{threading.current_thread().name}"
+        name = f"{_host()}:{os.getpid()}:{threading.current_thread().name}"
         return cls(worker=name, begun=time.time())
 
     def end(self) -> None:

@@ -30,8 +30,11 @@ class Board(Protocol):
         """Leave a post. A whole one that is there under that name stays, unless it is to be replaced."""
         ...
 
-    def read(self, name: str, digest: str) -> bytes:
-        """The very post that somebody has left: `digest` is its sha256. DopeError where it cannot be seen."""
+    def read(self, name: str, digest: str, *, span: tuple[int, int] | None = None) -> bytes:
+        """The very post that somebody has left: `digest` is its sha256. DopeError where it cannot be seen.
+
+        With `span`, a begin and a length, these bytes of it alone, of which `digest` is the sha256 then.
+        """
         ...
 
     def find(self, name: str) -> bytes | None:

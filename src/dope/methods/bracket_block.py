@@ -19,6 +19,7 @@ from dope.energy import Energy
 from dope.fixed_point import FixedPoint
 from dope.methods.codes import OPEN, Codes, arrays_in, codes_post, labels_in, overlaid
 from dope.methods.held_part import HeldPart
+from dope.methods.rounds import Content
 from dope.methods.tiling import Tiling, bounding_box, common, moved, plain, seen_from, sides, size
 from dope.pairs import GridPairs
 from dope.protocols import FlowSolver
@@ -93,12 +94,12 @@ class BoxWorker:
     def __init__(self, energy: Energy, cells: Tiling, most: int) -> None:
         self._energy, self._cells, self._most = energy, cells, most
 
-    def __call__(self, message: Prove | Finish, posts: Sequence[bytes], work: Work) -> Post:
+    def __call__(self, message: Prove | Finish, posts: Sequence[Content], work: Work) -> Post:
         if isinstance(message, Finish):
             return self._finish(message, posts, work)
         return self._prove(message, posts, work)
 
-    def _prove(self, ask: Prove, posts: Sequence[bytes], work: Work) -> Post:
+    def _prove(self, ask: Prove, posts: Sequence[Content], work: Work) -> Post:
         with work.timed("read"):
             codes = overlaid(ask.region, posts, sites=self._most)
             part = HeldPart.read(self._energy, ask.mine, ask.region, codes=codes, fixed=ask.fixed)
@@ -129,7 +130,7 @@ class BoxWorker:
             cells.append([number, int(np.count_nonzero(unproved)), box])
         return codes_post(ask.mine, codes, cells=cells)
 
-    def _finish(self, ask: Finish, posts: Sequence[bytes], work: Work) -> Post:
+    def _finish(self, ask: Finish, posts: Sequence[Content], work: Work) -> Post:
         energy = self._energy
         with work.timed("read"):
             codes = overlaid(ask.region, posts[: ask.told], sites=self._most)
@@ -155,11 +156,11 @@ class BoxWorker:
         }
         return Post(summary, {})
 
-    def _gained(self, ask: Finish, posts: Sequence[bytes], labels: BinaryLabels) -> Fraction:
+    def _gained(self, ask: Finish, posts: Sequence[Content], labels: BinaryLabels) -> Fraction:
         """sum over pairs between blocks, counted where their first end is, of f_ij (y_i - y_j)."""
         total, shape = 0, self._energy.shape
         for post in posts[ask.told :]:
-            arrays = arrays_in(post, "own", self._most)
+            arrays = arrays_in(post, self._most)
             ends = [np.unravel_index(arrays[name], shape) for name in ("sender", "receiver")]
             low = np.minimum(arrays["sender"], arrays["receiver"])
             begins = _within(np.unravel_index(low, shape), ask.mine)

@@ -37,7 +37,7 @@ from dope.methods.bracket_block import BoxRecipe, Finish, Prove, grid_of, sites_
 from dope.methods.codes import labels_in, overlaid
 from dope.methods.flow_block import FlowRecipe
 from dope.methods.flow_rounds import FlowRounds
-from dope.methods.rounds import Left, Reference, Rounds, Task
+from dope.methods.rounds import Left, Reference, Rounds, Task, content_of
 from dope.methods.tiling import Tiling, box_of, hull, size
 from dope.protocols import FlowSolver, Leave, Problem, require_flow_solver
 from dope.rounding import nearest, rounded_down
@@ -230,7 +230,7 @@ class _Run:
 
     def labels(self, box: Box) -> BinaryLabels:
         """Those that are known, proved or not; 0 where none is."""
-        contents = [self._board.read(one.name, one.digest) for one in self._posts_at(box)]
+        contents = [content_of(self._board, one) for one in self._posts_at(box)]
         return labels_in(overlaid(box, contents, sites=self._most))
 
     def prove(self, number: int) -> None:
@@ -274,14 +274,13 @@ class _Run:
         found = list(self._codes_at(region))
         if self._flows is not None:
             for k in self._tilings[0].within(region):
-                last = self._flows.reaches.get(k) or self._flows.flows.get(k)
-                found += [] if last is None else [last]
+                found += [self._flows.labels_of(k)] if k in self._flows.flows else []
         return found
 
     def _sent_at(self, region: Box) -> list[Reference]:
         """The posts that tell what was sent over seams there."""
         flows = {} if self._flows is None else self._flows.flows
-        return [flows[k] for k in self._tilings[0].within(region) if k in flows]
+        return [flows[k].post for k in self._tilings[0].within(region) if k in flows]
 
     def flows(self) -> _Flowing:
         return _Flowing(self)
@@ -348,7 +347,7 @@ class _Flowing:
         self._run = run
         problem, tiling = run._problem, run._tilings[0]
         recipes = [FlowRecipe(run._energy, tiling, box, run._name, run._room) for box in tiling.boxes]
-        self._rounds = Rounds(problem.executor, run._board, recipes)
+        self._rounds = Rounds(problem.executor, run._board, recipes, packed=False)
 
     def __enter__(self) -> FlowRounds:
         run, problem = self._run, self._run._problem

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import BinaryLabels, Box
-from dope.boards.post import Arrays, Post, part_of, summary_of
-from dope.errors import DopeError
-from dope.methods.tiling import box_of, common, plain, seen_from, sides, size
+from dope.boards.post import Arrays, Post
+from dope.methods.rounds import Content
+from dope.methods.tiling import box_of, common, plain, seen_from, sides
 
 Codes = npt.NDArray[np.uint8]
 
@@ -21,38 +21,34 @@ MOST_BYTES_PER_SITE, LEAST_BYTES = 512, 1 << 20
 
 def codes_post(mine: Box, codes: Codes, **summary: object) -> Post:
     """The codes of a box, two bits per site."""
-    arrays = {"label": np.packbits(codes & LABEL), "open": np.packbits(codes >> 1)}
-    return Post({"mine": plain(mine), **summary}, {"labels": arrays})
+    return Post(summary, {"mine": np.array(plain(mine)), "label": (codes & LABEL) != 0, "open": (codes & OPEN) != 0})
 
 
-def arrays_in(content: bytes, part: str, sites: int, *, otherwise: Arrays | None = None) -> Arrays:
-    """A part of the post of a block of so many sites; never more memory than such can take, whatever the bytes say."""
-    found = part_of(content, part, most=LEAST_BYTES + MOST_BYTES_PER_SITE * sites)
-    found = otherwise if found is None else found
-    if found is None:
-        raise DopeError(f"a post has no part {part}; expected what the block left there.")
-    return found
+def labels_part(mine: Box, labels: BinaryLabels) -> Arrays:
+    """Labels of the open sites of a box, and of the others there, for now."""
+    return {"mine": np.array(plain(mine)), "label": labels.reshape(sides(mine))}
 
 
-def overlaid(region: Box, posts: Iterable[bytes], *, sites: int) -> Codes:
+def arrays_in(content: Content, sites: int) -> Arrays:
+    """What a post of a block of so many sites holds; never more memory than it can take, whatever the bytes say."""
+    return Post.unpacked(content, most=LEAST_BYTES + MOST_BYTES_PER_SITE * sites).arrays
+
+
+def overlaid(region: Box, posts: Iterable[Content], *, sites: int) -> Codes:
     """The codes of a region by these posts, later ones over earlier ones; open where none of them says anything."""
     codes = np.full(sides(region), OPEN, dtype=np.uint8)
     for content in posts:
-        mine = box_of(summary_of(content)["mine"])
+        arrays = arrays_in(content, sites)
+        mine = box_of(arrays["mine"].tolist())
         both = common(mine, region)
         if both is None:
             continue
-        arrays = arrays_in(content, "labels", sites)
         place, part = seen_from(both, region), seen_from(both, mine)
-        labels = _bits(arrays["label"], mine)[part]
+        labels = arrays["label"][part].astype(np.uint8)
         # Posts of flows have labels for what is open: it stays so.
-        unproved = codes[place] & OPEN if "open" not in arrays else _bits(arrays["open"], mine)[part] << np.uint8(1)
-        codes[place] = labels | unproved
+        unproved = codes[place] & OPEN if "open" not in arrays else arrays["open"][part].astype(np.uint8) * OPEN
+        codes[place] = labels | unproved.astype(np.uint8)
     return codes
-
-
-def _bits(packed: Codes, mine: Box) -> Codes:
-    return np.unpackbits(packed, count=size(mine)).reshape(sides(mine))
 
 
 def labels_in(codes: Codes) -> BinaryLabels:

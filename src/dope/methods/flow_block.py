@@ -9,9 +9,9 @@ sink: 0 where i reaches one inside its block, infinite where it reaches none. Wh
     send      from the sites that sources still reach, all that fits over the seams, to the nearest sinks first
     d(i)   <- min over the open arcs out of what i reaches in k, to j elsewhere, of d(j) + 1
 
-(Shekhovtsov & Hlavac, IJCV 2013.) Blocks that are visited at once have no pairs with each other: nothing has to be taken
-back. When no excess has a way to a sink, the flow is maximal. Labels are read off by reachability then: `Reach` takes in
-the free sites that sources of other blocks reach.
+(Shekhovtsov & Hlavac, IJCV 2013.) Blocks that are visited at once have no pairs with each other: nothing has to be
+taken back. When no excess has a way to a sink, the flow is maximal. Labels are read off by reachability then: `Reach`
+takes in the free sites that sources of other blocks reach.
 
 The minimum, the sides and the distances do not depend on which maximal flow inside the block was found. What is sent
 does; so the first post of a visit counts, and everybody, the block itself too, goes on from that.
@@ -34,10 +34,11 @@ from dope.energy import Energy
 from dope.fixed_point import FixedPoint
 from dope.flows import SurroundedFlow
 from dope.methods import shelf
-from dope.methods.codes import LABEL, OPEN, arrays_in, overlaid
+from dope.methods.codes import LABEL, OPEN, arrays_in, labels_part, overlaid
 from dope.methods.held_part import HeldPart
+from dope.methods.rounds import Content
 from dope.methods.shelf import Folded
-from dope.methods.tiling import Tiling, global_sites, local_sites, plain, seen_from, sides, size
+from dope.methods.tiling import Tiling, global_sites, local_sites, seen_from, sides, size
 from dope.pairs import GridPairs
 from dope.partition import Partition
 from dope.protocols import FlowSolver
@@ -45,11 +46,6 @@ from dope.work import Work
 
 # More walls than there can be.
 FAR = 1 << 30
-# What a neighbour left whose open sites have no pairs with the block.
-NOTHING: Arrays = {
-    **{name: np.zeros(0, dtype=np.int64) for name in ("sender", "receiver", "sent", "sites", "reached")},
-    **{name: np.zeros(0, dtype=np.int32) for name in ("walls", "side")},
-}
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ class Reach:
     """Asks a block which of its free sites are reached by sources elsewhere, as its neighbours say.
 
     `seams` are the blocks of the posts of flows that it reads, its own first, and `reached` those of posts of this
-    kind, which follow; then come posts of codes.
+    kind, which follow; then come its labels so far, and posts of codes.
     """
 
     kind: ClassVar[str] = "reach"
@@ -280,7 +276,7 @@ class FlowWorker:
         self._key = recipe.run, tuple((s.start, s.stop) for s in recipe.where)
         weakref.finalize(self, shelf.discard, self._key)
 
-    def __call__(self, message: Message, posts: Sequence[bytes], work: Work) -> Post:
+    def __call__(self, message: Message, posts: Sequence[Content], work: Work) -> Post:
         match message:
             case Discharge():
                 return self._round(message, posts, work)
@@ -291,7 +287,7 @@ class FlowWorker:
 
     # A round of flows.
 
-    def _round(self, ask: Discharge, posts: Sequence[bytes], work: Work) -> Post:
+    def _round(self, ask: Discharge, posts: Sequence[Content], work: Work) -> Post:
         with work.timed("read"):
             own, around, codes = self._seams(ask, posts)
             block = self._block(ask, codes)
@@ -303,7 +299,7 @@ class FlowWorker:
             total = sent if own is None else own.sent.plus(sent)
             post = self._flow_post(ask, block, sent, total)
         with work.timed("write"):
-            shelf.put(self._key, block, room=self._recipe.room)
+            shelf.put(self._key, block, size=block.bytes, room=self._recipe.room)
         return post
 
     def _flow_post(self, ask: Discharge, block: _Opened, sent: Arcs, total: Arcs) -> Post:
@@ -312,7 +308,6 @@ class FlowWorker:
         receivers, reached_blocks = self._tiling.at(self._global(ask, total.second)), self._tiling.at(reached)
         near = self._near(ask, block, sites)
         summary = {
-            "mine": plain(ask.mine),
             "bound": str(block.flow.bound(block.center)),
             "sent": len(sent.first),
             "active": _active(walls, side),
@@ -328,10 +323,7 @@ class FlowWorker:
         }
         places_of = self._global(ask, sites)
         border: Arrays = {"sites": places_of, "walls": walls.astype(np.int32), "side": side.astype(np.int32)}
-        parts: dict[str, Arrays] = {
-            "labels": {"label": np.packbits(block.labels())},
-            "own": {**arcs, **border, "reached": reached},
-        }
+        parts: dict[str, Arrays] = {"labels": labels_part(ask.mine, block.labels())}
         for n, places in near.items():
             there = receivers == n
             parts[str(n)] = {
@@ -339,11 +331,11 @@ class FlowWorker:
                 **{name: column[places] for name, column in border.items()},
                 "reached": reached[reached_blocks == n],
             }
-        return Post(summary, parts)
+        return Post(summary, {**arcs, **border, "reached": reached}, parts)
 
     # Distances, measured anew from the sinks on.
 
-    def _measure(self, ask: Measure, posts: Sequence[bytes], work: Work) -> Post:
+    def _measure(self, ask: Measure, posts: Sequence[Content], work: Work) -> Post:
         with work.timed("read"):
             own, around, codes = self._seams(ask, posts)
             assert own is not None
@@ -356,74 +348,67 @@ class FlowWorker:
             moved = np.where(walls < 0, FAR, walls.astype(np.int64)) != own.walls
             near = self._near(ask, block, sites)
             summary = {
-                "mine": plain(ask.mine),
                 "active": _active(walls, side),
                 "moved": [n for n, places in near.items() if moved[places].any()],
                 "walls": np.unique(walls[walls > 0]).tolist(),
             }
             border: Arrays = {"sites": self._global(ask, sites), "walls": walls.astype(np.int32)}
         with work.timed("write"):
-            shelf.put(self._key, block, room=self._recipe.room)
+            shelf.put(self._key, block, size=block.bytes, room=self._recipe.room)
         parts = {str(n): {name: column[places] for name, column in border.items()} for n, places in near.items()}
-        return Post(summary, {"own": border, **parts})
+        return Post(summary, border, parts)
 
     # Labels, at the end.
 
-    def _reach(self, ask: Reach, posts: Sequence[bytes], work: Work) -> Post:
+    def _reach(self, ask: Reach, posts: Sequence[Content], work: Work) -> Post:
         with work.timed("read"):
-            flows = {k: posts[i] for i, k in enumerate(ask.seams)}
-            latest = flows | {k: posts[len(flows) + i] for i, k in enumerate(ask.reached)}
-            own, before = (self._part_for(ask, k[ask.block], ask.block) for k in (flows, latest))
-            told = [self._part_for(ask, post, k)["reached"] for k, post in latest.items() if k != ask.block]
+            flows = {k: arrays_in(posts[i], self._most_sites) for i, k in enumerate(ask.seams)}
+            read = [arrays_in(posts[len(flows) + i], self._most_sites) for i in range(len(ask.reached))]
+            latest = flows | dict(zip(ask.reached, read, strict=True))
+            own, before = flows[ask.block], latest[ask.block]
+            told = [arrays["reached"] for k, arrays in latest.items() if k != ask.block]
             free = own["sites"][own["side"] == 0]
             marks = np.intersect1d(np.concatenate([np.zeros(0, np.int64), *told]), free)
-            labels = arrays_in(latest[ask.block], "labels", self._most_sites)
+            rest = posts[len(flows) + len(read) :]
         known, reached = before.get("marks", np.zeros(0, np.int64)), before["reached"]
         new = reached[:0]
         if len(np.setdiff1d(marks, known)):
             with work.timed("read"):
-                block = self._block(ask, posts[len(flows) + len(ask.reached) :])
+                block = self._block(ask, rest[1:])
             with work.timed("solve"):
                 known = np.union1d(marks, known)
-                seen = [_Seen.of(self._part_for(ask, post, k), self, ask) for k, post in flows.items()]
+                seen = [_Seen.of(arrays, self, ask) for arrays in flows.values()]
                 block.bring_to(_flows(seen[0], seen[1:], block.sites))
                 reached = self._global(ask, block.reach(local_sites(known, self._energy.shape, ask.region)[0]))
                 new = np.setdiff1d(reached, before["reached"])
-                labels = {"label": np.packbits(block.labels(of_all=True))}
+                labels = labels_part(ask.mine, block.labels(of_all=True))
             with work.timed("write"):
-                shelf.put(self._key, block, room=self._recipe.room)
+                shelf.put(self._key, block, size=block.bytes, room=self._recipe.room)
+        else:
+            labels = arrays_in(rest[0], self._most_sites)
         blocks = self._tiling.at(reached)
-        near = [n for n in ask.seams if n != ask.block]
-        return Post(
-            {"mine": plain(ask.mine), "reached": np.unique(self._tiling.at(new)).tolist()},
-            {
-                "labels": labels,
-                "own": {"marks": known, "reached": reached},
-                **{str(n): {"reached": reached[blocks == n]} for n in near},
-            },
-        )
+        parts: dict[str, Arrays] = {"labels": labels}
+        for n in ask.seams:
+            if n != ask.block:
+                parts[str(n)] = {"reached": reached[blocks == n]}
+        summary = {"reached": np.unique(self._tiling.at(new)).tolist()}
+        return Post(summary, {"marks": known, "reached": reached}, parts)
 
     # What all share.
 
-    def _part_for(self, ask: Message, post: bytes, block: int) -> Arrays:
-        """What a block left for the one that asks, or for itself."""
-        if block == ask.block:
-            return arrays_in(post, "own", self._most_sites)
-        return arrays_in(post, str(ask.block), self._most_sites, otherwise=NOTHING)
-
     def _seams(
-        self, ask: Discharge | Measure, posts: Sequence[bytes]
-    ) -> tuple[_Seen | None, list[_Seen], Sequence[bytes]]:
+        self, ask: Discharge | Measure, posts: Sequence[Content]
+    ) -> tuple[_Seen | None, list[_Seen], Sequence[Content]]:
         """What the block itself left last, if anything, what its neighbours did, and the posts of codes."""
         seen = {}
         for i, (k, counts) in enumerate(ask.seams):
-            seen[k] = _Seen.of(self._part_for(ask, posts[i], k), self, ask, counts)
+            seen[k] = _Seen.of(arrays_in(posts[i], self._most_sites), self, ask, counts)
         for i, k in enumerate(ask.walls, start=len(ask.seams)):
-            seen[k] = seen[k].measured(self._part_for(ask, posts[i], k), self, ask)
+            seen[k] = seen[k].measured(arrays_in(posts[i], self._most_sites), self, ask)
         own = seen.pop(ask.block, None)
         return own, list(seen.values()), posts[len(ask.seams) + len(ask.walls) :]
 
-    def _block(self, ask: Message, codes: Sequence[bytes]) -> _Opened:
+    def _block(self, ask: Message, codes: Sequence[Content]) -> _Opened:
         found = shelf.take(self._key)
         if found is not None:
             return cast(_Opened, found)

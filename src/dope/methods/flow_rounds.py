@@ -55,14 +55,14 @@ class FlowRounds:
         self._regions = {k: pairs.around(box) for k, box in self._mine.items()}
         tiling = Tiling(partition.shape, partition.cuts or ())
         self._number = len(tiling)
-        self._neighbors = {k: _neighbors(k, box, tiling, pairs, self._mine) for k, box in self._mine.items()}
+        self._near = {k: _neighbors(k, box, tiling, pairs, self._mine) for k, box in self._mine.items()}
         self._codes = {k: codes(region) for k, region in self._regions.items()}
         self._classes = partition.apart(pairs)
         self._done = done
         self._plays = 0
-        self.flows: dict[int, Reference] = {}  # the last post of each block
-        self.reaches: dict[int, Reference] = {}
-        self._walls: dict[int, Reference] = {}  # newer than the post of flows
+        self.flows: dict[int, Left] = {}  # the last post of each block
+        self._reaches: dict[int, Left] = {}
+        self._walls: dict[int, Left] = {}  # newer than the post of flows
         self._counted: set[int] = set()  # blocks whose distances count that their posts of flows hold
         self._known: dict[int, Mapping[str, Any]] = {}  # what blocks said of flows
         self._distances: dict[int, Mapping[str, Any]] = {}  # and of distances, by whichever post is newer
@@ -102,14 +102,15 @@ class FlowRounds:
         while touched:
             tasks: dict[int, Task] = {}
             for k in sorted(touched):
-                seams = self._seen_by(k)
-                reached = tuple(n for n in seams if n in self.reaches)
-                message = Reach(self._solver, self._fixed, k, self._mine[k], self._regions[k], seams, reached)
-                reads = [self.flows[n] for n in seams] + [self.reaches[n] for n in reached]
+                seams, reached = _for(k, self.flows, self._near[k]), _for(k, self._reaches, self._near[k])
+                message = Reach(
+                    self._solver, self._fixed, k, self._mine[k], self._regions[k], tuple(seams), tuple(reached)
+                )
+                reads = [*seams.values(), *reached.values(), self.labels_of(k)]
                 tasks[k] = self._task(message, reads, k)
             touched = set()
             for k, left in self._play(tasks).items():
-                self.reaches[k] = left.post
+                self._supersede(self._reaches, k, left)
                 touched.update(n for n in left.summary["reached"] if n in self._mine)
 
     # How it is done.
@@ -123,15 +124,15 @@ class FlowRounds:
         ceiling = self._ceiling()
         tasks: dict[int, Task] = {}
         for k in sorted(blocks):
-            seams, walls = self._seen_by(k), self._measured_near(k)
+            seams, walls = _for(k, self.flows, self._near[k]), _for(k, self._walls, self._near[k])
             counted = tuple((n, n in self._counted) for n in seams)
             box, region = self._mine[k], self._regions[k]
-            message = Discharge(self._solver, self._fixed, k, box, region, counted, walls, ceiling, send)
-            tasks[k] = self._task(message, [self.flows[n] for n in seams] + [self._walls[n] for n in walls], k)
+            message = Discharge(self._solver, self._fixed, k, box, region, counted, tuple(walls), ceiling, send)
+            tasks[k] = self._task(message, [*seams.values(), *walls.values()], k)
         receivers: set[int] = set()
         for k, left in self._play(tasks).items():
-            self.flows[k] = left.post
-            self._walls.pop(k, None)
+            self._supersede(self.flows, k, left)
+            self._supersede(self._walls, k, None)
             self._counted.add(k)
             self._known[k] = self._distances[k] = left.summary
             self.sent += left.summary["sent"]
@@ -141,19 +142,21 @@ class FlowRounds:
     def _measure(self) -> None:
         """Distances anew. Nothing is on its way, so that all blocks' sides are those of one flow."""
         self._counted.clear()
-        self._walls.clear()
+        for k in list(self._walls):
+            self._supersede(self._walls, k, None)
         self._distances = {k: {"active": False, "walls": []} for k in self._mine}
         touched = {n for known in self._known.values() for n in known["sinks"] if n in self._mine}
         while touched:
             tasks: dict[int, Task] = {}
             for k in sorted(touched):
-                seams, walls = self._seen_by(k), self._measured_near(k)
-                counted = tuple((n, False) for n in seams)
-                message = Measure(self._solver, self._fixed, k, self._mine[k], self._regions[k], counted, walls)
-                tasks[k] = self._task(message, [self.flows[n] for n in seams] + [self._walls[n] for n in walls], k)
+                seams, walls = _for(k, self.flows, self._near[k]), _for(k, self._walls, self._near[k])
+                counted, box = tuple((n, False) for n in seams), self._mine[k]
+                message = Measure(self._solver, self._fixed, k, box, self._regions[k], counted, tuple(walls))
+                tasks[k] = self._task(message, [*seams.values(), *walls.values()], k)
             touched = set()
             for k, left in self._play(tasks).items():
-                self._walls[k], self._distances[k] = left.post, left.summary
+                self._supersede(self._walls, k, left)
+                self._distances[k] = left.summary
                 touched.update(n for n in left.summary["moved"] if n in self._mine)
 
     def _ceiling(self) -> int:
@@ -166,12 +169,20 @@ class FlowRounds:
             first += 1
         return first + 1
 
-    def _seen_by(self, k: int) -> tuple[int, ...]:
-        """The blocks whose posts of flows a block reads: its own first."""
-        return tuple(n for n in (k, *self._neighbors[k]) if n in self.flows)
+    def labels_of(self, k: int) -> Reference:
+        """The labels of a block, as it left them last."""
+        return (self._reaches.get(k) or self.flows[k]).parts["labels"]
 
-    def _measured_near(self, k: int) -> tuple[int, ...]:
-        return tuple(n for n in (k, *self._neighbors[k]) if n in self._walls)
+    def _supersede(self, posts: dict[int, Left], k: int, left: Left | None) -> None:
+        """Another post in the place of a block's last, which nobody will read any more.
+
+        A board that others see keeps it: a run that is resumed goes over all rounds again.
+        """
+        before = posts.pop(k, None)
+        if left is not None:
+            posts[k] = left
+        if before is not None and not self._board.shared:
+            self._board.drop([before.post.name])
 
     def _task(self, message: Discharge | Measure | Reach, reads: Sequence[Reference], k: int) -> Task:
         return Task(message, (*reads, *self._codes[k]), f"{message.kind}-{self._plays:05}/{k:06}")
@@ -182,6 +193,12 @@ class FlowRounds:
         asked = [tasks.get(k) for k in range(self._number)]
         left = self._rounds.play(asked, done=self._done(asked))
         return {k: one for k, one in enumerate(left) if one is not None}
+
+
+def _for(k: int, posts: Mapping[int, Left], near: Sequence[int]) -> dict[int, Reference]:
+    """What a block reads: all of its own post, first, and of its neighbours' the part that is for it."""
+    own = {k: posts[k].post} if k in posts else {}
+    return own | {n: posts[n].parts[str(k)] for n in near if n in posts and str(k) in posts[n].parts}
 
 
 def _neighbors(k: int, box: Box, tiling: Tiling, pairs: GridPairs, among: Mapping[int, Box]) -> list[int]:

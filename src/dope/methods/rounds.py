@@ -7,6 +7,9 @@
 A task names the posts that it reads by their hashes, and its post says what it was made from (`basis`, a hash of the
 task): so a post on the board is the answer to a task, whoever left it and whenever, or it is not, and is made again. A
 half-done round is continued, a run resumed, and a worker that comes late with an old round does no harm.
+
+A post may have parts, one for each neighbour, which are read alone. Where the board and all workers are in this
+process, posts need not be packed: neighbours then see the arrays themselves, which nobody may write to.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any, Protocol, Self
 
 from dope.arrays import Index
 from dope.boards import Board, MemoryBoard, Post
-from dope.boards.post import summary_of
+from dope.boards.post import spans_of, summary_of
 from dope.errors import DopeError
 from dope.protocols import Executor
 from dope.work import Work
@@ -26,10 +29,12 @@ from dope.work import Work
 
 @dataclass(frozen=True)
 class Reference:
-    """A post on the board: its name, and the sha256 of what it holds."""
+    """A post on the board: its name, and the sha256 of what it holds; or a part of it, and where that lies in it."""
 
     name: str
     digest: str
+    part: str = ""
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,13 +71,18 @@ class Left:
     summary: Mapping[str, Any]
     bytes: int
     work: Work | None = None
+    parts: Mapping[str, Reference] = field(default_factory=dict)
     read: int = 0
+
+
+Content = bytes | Post
+"""What is read from the board, for `Post.unpacked`: packed, or held as it is."""
 
 
 class BoardWorker(Protocol):
     """Opened where its data is. The post depends on the recipe, the message and the posts alone."""
 
-    def __call__(self, message: Any, posts: Sequence[bytes], work: Work, /) -> Post: ...
+    def __call__(self, message: Any, posts: Sequence[Content], work: Work, /) -> Post: ...
 
 
 class BoardRecipe(Protocol):
@@ -84,10 +94,16 @@ class BoardRecipe(Protocol):
 class Rounds:
     """Has blocks do tasks on an executor, over a board; blocks stay open from round to round, until the `with` ends."""
 
-    def __init__(self, executor: Executor, board: Board, recipes: Sequence[BoardRecipe]) -> None:
+    def __init__(
+        self, executor: Executor, board: Board, recipes: Sequence[BoardRecipe], *, packed: bool = True
+    ) -> None:
+        """`packed=False`: posts are held as they are, where board and workers are in this process."""
+        elsewhere = bool(getattr(executor, "elsewhere", False))
         self._board = board
-        self._carried = bool(getattr(executor, "elsewhere", False)) and not board.shared
-        self._crew = executor.gather([_PostingRecipe(one, None if self._carried else board) for one in recipes])
+        self._carried = elsewhere and not board.shared
+        self._held = board if isinstance(board, MemoryBoard) and not packed and not elsewhere else None
+        reached = None if self._carried else board
+        self._crew = executor.gather([_PostingRecipe(one, reached, self._held is not None) for one in recipes])
 
     def __enter__(self) -> Self:
         self._crew.__enter__()
@@ -109,7 +125,7 @@ class Rounds:
         `done` is told of each that was worked on as soon as it is there.
         """
         self._board.require_owner()
-        left = [None if task is None else _found(self._board, task) for task in tasks]
+        left = [None if task is None else self._found(task) for task in tasks]
         messages = [
             None if task is None or before is not None else self._message(task)
             for task, before in zip(tasks, left, strict=True)
@@ -126,9 +142,49 @@ class Rounds:
             self._crew.ask(messages, done=take)
         return left
 
+    def read(self, reference: Reference, *, most: int) -> Post:
+        """A post, or a part of one, for the coordinator."""
+        return Post.unpacked(content_of(self._board, reference), most=most)
+
+    def leave(self, name: str, post: Post) -> Reference:
+        """A post of the coordinator's own; what was there under this name is replaced."""
+        if self._held is not None:
+            return Reference(name, self._held.hold(name, post))
+        content = post.packed()
+        self._board.post(name, content, replace=True)
+        return Reference(name, hashlib.sha256(content).hexdigest())
+
+    def _found(self, task: Task) -> Left | None:
+        return _found(self._board, task) if self._held is None else None  # which nobody resumes
+
     def _message(self, task: Task) -> _Message:
-        carried = {one.name: self._board.read(one.name, one.digest) for one in task.reads} if self._carried else None
+        carried = {one: _read(self._board, one) for one in task.reads} if self._carried else None
         return _Message(task, carried)
+
+
+def content_of(board: Board, reference: Reference) -> Content:
+    """A post, or a part of one, packed or as it is held."""
+    if isinstance(board, MemoryBoard) and board.held(reference.name) is not None:
+        return _held(board, reference)
+    return _read(board, reference)
+
+
+def _read(board: Board, reference: Reference) -> bytes:
+    return board.read(reference.name, reference.digest, span=reference.span)
+
+
+def _held(board: MemoryBoard, reference: Reference) -> Post:
+    """A post that is held as it is, or a part of it."""
+    found = board.held(reference.name)
+    if found is None or found[1] != reference.digest:
+        raise DopeError(f"nothing is held as {reference.name}; expected that the block before had left it.")
+    post = found[0]
+    return Post({}, post.parts[reference.part]) if reference.part else post
+
+
+def _left_held(task: Task, post: Post, known_by: str, work: Work | None = None) -> Left:
+    parts = {name: Reference(task.leaves, known_by, name) for name in post.parts}
+    return Left(Reference(task.leaves, known_by), post.summary, post.bytes, work, parts)
 
 
 def _found(board: Board, task: Task) -> Left | None:
@@ -143,8 +199,12 @@ def _found(board: Board, task: Task) -> Left | None:
 
 
 def _left(task: Task, content: bytes, work: Work | None = None) -> Left:
-    reference = Reference(task.leaves, hashlib.sha256(content).hexdigest())
-    return Left(reference, summary_of(content), len(content), work)
+    spans = spans_of(content)
+    parts = {name: Reference(task.leaves, one.digest, name, (one.begin, one.length)) for name, one in spans.items()}
+    before = parts.pop("")
+    # What has no parts is read as a whole.
+    main = before if parts else Reference(task.leaves, before.digest)
+    return Left(main, summary_of(content), len(content), work, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +212,7 @@ class _Message:
     """A task and, where the worker cannot reach the board, the posts that it reads."""
 
     task: Task
-    carried: Mapping[str, bytes] | None = field(repr=False)
+    carried: Mapping[Reference, bytes] | None = field(repr=False)
 
     @property
     def doing(self) -> str:
@@ -173,28 +233,49 @@ class _PostingRecipe:
 
     recipe: BoardRecipe
     board: Board | None
+    held: bool = False
 
     @property
     def where(self) -> Index | None:
         return getattr(self.recipe, "where", None)
 
-    def open(self) -> _PostingWorker:
-        return _PostingWorker(self.recipe.open(), self.board)
+    def open(self) -> _PostingWorker | _HoldingWorker:
+        worker = self.recipe.open()
+        if self.held:
+            assert isinstance(self.board, MemoryBoard)
+            return _HoldingWorker(worker, self.board)
+        return _PostingWorker(worker, self.board)
+
+
+class _HoldingWorker:
+    """Reads and leaves posts as they are."""
+
+    def __init__(self, worker: BoardWorker, board: MemoryBoard) -> None:
+        self._worker, self._board = worker, board
+
+    def __call__(self, message: _Message) -> _Reply:
+        work, task = Work.here(), message.task
+        posts = _Posts(task.reads, lambda one: content_of(self._board, one))
+        post = self._worker(task.message, posts, work)
+        known_by = self._board.hold(task.leaves, post)
+        work.end()
+        return _Reply(replace(_left_held(task, post, known_by, work), read=posts.bytes), None)
 
 
 class _PostingWorker:
     """Reads posts, has them worked on, and leaves the one that comes of it; the first under a name stays."""
 
-    def __init__(self, worker: Any, board: Board | None) -> None:
+    def __init__(self, worker: BoardWorker, board: Board | None) -> None:
         self._worker, self._board = worker, board
 
     def __call__(self, message: _Message) -> _Reply:
         work, task = Work.here(), message.task
-        board: Board = MemoryBoard(message.carried) if self._board is None else self._board
-        posts = _Posts(board, task.reads)
+        board: Board = MemoryBoard() if self._board is None else self._board
+        carried = message.carried
+        posts = _Posts(task.reads, lambda one: content_of(board, one) if carried is None else carried[one])
         post = self._worker(task.message, posts, work)
         with work.timed("write"):
-            content = Post({**post.summary, "basis": task.basis}, post.parts).packed()
+            content = Post({**post.summary, "basis": task.basis}, post.arrays, post.parts).packed()
             # Another worker may have answered the same task meanwhile, from another flow inside its block.
             if _found(board, task) is None:
                 board.post(task.leaves, content, replace=board.find(task.leaves) is not None)
@@ -211,9 +292,14 @@ class _PostingWorker:
 class _Posts(Sequence[Any]):
     """The posts of a task, each read when it is asked for."""
 
-    def __init__(self, board: Board, reads: Sequence[Reference], sizes: dict[str, int] | None = None) -> None:
-        self._board, self._reads = board, reads
-        self._sizes: dict[str, int] = {} if sizes is None else sizes
+    def __init__(
+        self,
+        reads: Sequence[Reference],
+        fetch: Callable[[Reference], Content],
+        sizes: dict[Reference, int] | None = None,
+    ) -> None:
+        self._reads, self._fetch = reads, fetch
+        self._sizes: dict[Reference, int] = {} if sizes is None else sizes
 
     @property
     def bytes(self) -> int:
@@ -225,7 +311,7 @@ class _Posts(Sequence[Any]):
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return _Posts(self._board, self._reads[i], self._sizes)
-        content = self._board.read(self._reads[i].name, self._reads[i].digest)
-        self._sizes[self._reads[i].name] = len(content)
+            return _Posts(self._reads[i], self._fetch, self._sizes)
+        content = self._fetch(self._reads[i])
+        self._sizes[self._reads[i]] = content.bytes if isinstance(content, Post) else len(content)
         return content

@@ -1,8 +1,9 @@
 """Opened blocks that stay in the process that opened them, so that their next visit is cheap.
 
-They only save time: who finds none on the shelf opens a block again, and answers with the same labels. The shelf is the
-process's own. It holds up to so many bytes, what each task allows (`room`). The longest unused go first, as bytes, into
-a file without a name on the process's own disk, which vanishes with the process. On a full disk they are forgotten.
+They only save time: who finds none on the shelf opens a block again, and answers with the same bits. The shelf is the
+process's own. It holds up to so many bytes, what each task allows (`room`). The longest unused go first: those that can
+be folded into bytes go into a file without a name on the process's own disk, which vanishes with the process; others,
+and on a full disk all, are forgotten.
 """
 
 from __future__ import annotations
@@ -12,23 +13,10 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 Folded = tuple[list[bytes], Callable[[list[bytes]], Any]]
-"""All of something as bytes, and what makes it of these again."""
-
-
-class Keepable(Protocol):
-    """What can be put on the shelf."""
-
-    @property
-    def bytes(self) -> int:
-        """What it takes in memory."""
-        ...
-
-    def folded(self) -> Folded:
-        """All of it as bytes, and what makes it of these again."""
-        ...
+"""All of something as bytes, and what makes it of these again: what `folded()` gives of things that have it."""
 
 
 class _SpillFile:
@@ -65,7 +53,7 @@ class _SpillFile:
 
 
 _lock = Lock()
-_open: OrderedDict[Hashable, Keepable] = OrderedDict()
+_open: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 _folded: dict[Hashable, tuple[list[int], Callable[[list[bytes]], Any]]] = {}
 _spill = _SpillFile()
 
@@ -75,27 +63,55 @@ def take(key: Hashable) -> Any | None:
     with _lock:
         found = _open.pop(key, None)
         if found is not None:
-            return found
+            return found[0]
         lengths, restore = _folded.pop(key, ([], None))
     return None if restore is None else restore(_spill.read(key, lengths))
 
 
-def put(key: Hashable, what: Keepable, *, room: int) -> None:
-    """Leave something there; what has been unused for longest makes room for it."""
+def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False) -> None:
+    """Leave something of so many bytes there; the longest unused make room.
+
+    Where all of a run are asked `in_turn`, those make no room for each other: each would be gone just before it is
+    wanted again.
+    """
+    leaving: list[tuple[Hashable, Any]] = []
     with _lock:
         _folded.pop(key, None)
-        _open[key] = what
-        _open.move_to_end(key)
-        held, leaving = sum(one.bytes for one in _open.values()), []
-        while _open and held > room:
-            one = _open.popitem(last=False)
-            held -= one[1].bytes
-            leaving.append(one)
+        _open.pop(key, None)
+        held = sum(one for _, one in _open.values())
+        while held + size > room:
+            oldest = next((one for one in _open if not (in_turn and _run(one) == _run(key))), None)
+            if oldest is None:
+                break
+            gone, its_size = _open.pop(oldest)
+            held -= its_size
+            leaving.append((oldest, gone))
+        if held + size <= room:
+            _open[key] = what, size
+        else:
+            leaving.append((key, what))
     for name, gone in leaving:
         _fold(name, gone)
 
 
-def _fold(key: Hashable, what: Keepable) -> None:
+def clear(run: Hashable) -> None:
+    """Take away all that is of a run: keys are pairs of the run's name and something of its own."""
+    with _lock:
+        for held in (_open, _folded):
+            for key in [key for key in held if _run(key) == run]:
+                del held[key]
+
+
+def discard(key: Hashable) -> None:
+    """Forget what is under a key."""
+    with _lock:
+        _open.pop(key, None)
+        _folded.pop(key, None)
+
+
+def _fold(key: Hashable, what: Any) -> None:
+    if not hasattr(what, "folded"):
+        return
     pieces, restore = what.folded()
     try:
         _spill.write(key, pieces)
@@ -106,8 +122,5 @@ def _fold(key: Hashable, what: Keepable) -> None:
             _folded[key] = [len(piece) for piece in pieces], restore
 
 
-def discard(key: Hashable) -> None:
-    """Forget what is under a key."""
-    with _lock:
-        _open.pop(key, None)
-        _folded.pop(key, None)
+def _run(key: Hashable) -> Hashable:
+    return key[0] if isinstance(key, tuple) else key

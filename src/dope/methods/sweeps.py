@@ -5,61 +5,128 @@ With the labels y outside block k fixed, the energy as a function of y_k is, up 
     ( u_k + b_k )' y_k + y_k' L_k y_k,      b_ki = sum over j outside k of w_ij (1 - 2 y_j)
 
 A block adopts new labels only where they lower that, and blocks of one class share no pair, so the energy never rises.
+A block reads the labels around it from the pieces that others left on the board, and leaves its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dope.arrays import BinaryLabels, Index
-from dope.energy import Energy, Share
+from dope.boards import Post
+from dope.energy import Energy, Excerpt, UnreadExcerpt
+from dope.methods.pieces import Labelling, Layer, LivePieces, Read, piece, put_together
+from dope.methods.places import Places, places_of
+from dope.methods.rounds import Content, Left, Reference, Rounds, Task
 from dope.pairs import GraphPairs
 from dope.partition import Partition
 from dope.protocols import BlockSolver, FlowMinimizer, Minimizer, Problem, checked_answer
+from dope.rounding import nearest
+from dope.sums import exact_sum
+from dope.work import Work
 
 # On a graph no cut can be shifted: blocks that hold half as many sites again reach beyond the seams instead.
 GRAPH_GROWTH = 0.5
 
 
-def sweep(
-    problem: Problem, labels: BinaryLabels, number: int, live: BinaryLabels | None = None
-) -> Iterator[BinaryLabels]:
-    """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns.
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """Labels after a sweep, their exact energy, and how many of them are 1."""
 
-    `live`, if there is one, follows them as they change.
-    """
-    minimizers = _Minimizers(problem.solver)
-    for turn in range(number):
-        labels = _sweep_once(problem, _blocks(problem, shifted=turn % 2 == 0).alone(), labels, minimizers, live)
-        yield labels
+    labelling: Labelling
+    value: Fraction
+    ones: int
 
-
-def _blocks(problem: Problem, *, shifted: bool) -> Partition:
-    pairs, partition = problem.energy.pairs, problem.partition
-    if isinstance(pairs, GraphPairs):
-        return Partition.graph(pairs, len(partition.blocks), overlap=GRAPH_GROWTH) if shifted else partition
-    return partition.shifted() if shifted else partition.even()
+    @property
+    def energy(self) -> float:
+        return nearest(self.value)
 
 
-def _sweep_once(
-    problem: Problem, partition: Partition, labels: BinaryLabels, minimizers: _Minimizers, live: BinaryLabels | None
-) -> BinaryLabels:
-    pairs, labels = problem.energy.pairs, labels.copy()
-    for members in partition.apart(pairs):
-        places = [partition.blocks[k].where for k in members]
-        recipes = [_FixedRecipe(problem.energy, partition, k, minimizers) for k in members]
-        with problem.executor.gather(recipes) as crew:
-            solved = crew.ask([Around(labels[pairs.around(where)]) for where in places])  # type: ignore[arg-type]
-        for where, block_labels in zip(places, solved, strict=True):
-            labels[where] = block_labels
-            if live is not None:
-                live[where] = block_labels
-    return labels
+@dataclass(frozen=True, eq=False)
+class Sweeper:
+    """Has blocks of other partitions work on labels that lie on the board. `packed` as `Rounds` has it."""
+
+    problem: Problem
+    packed: bool
+    most: int  # bytes of a piece
+    live: LivePieces
+
+    def sweep(self, labelling: Labelling, number: int) -> Iterator[Swept]:
+        """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns."""
+        minimizers = _Minimizers(self.problem.solver)
+        for turn in range(number):
+            partition = self._blocks(shifted=turn % 2 == 0).alone()
+            labelling = self._swept(partition, labelling, minimizers, f"sweep-{turn + 1:02}")
+            yield self.weighed(labelling, partition, f"weigh-{turn + 1:02}")
+
+    def weighed(self, labelling: Labelling, partition: Partition, name: str) -> Swept:
+        """The energy of labels, exactly: each block has the sites that it owns, and the pairs that begin there."""
+        regions = places_of(self.problem.energy.pairs, partition, "region")
+        recipes = [self._recipe(partition, regions, k, None) for k in range(len(regions))]
+        tasks = [
+            Task(Weigh(labelling.background), labelling.at(regions[k]), f"{name}/{k:05}") for k in range(len(regions))
+        ]
+        left = [one for one in self._played(recipes, tasks) if one is not None]
+        parts = [Fraction(*one.summary["energy"]) for one in left]
+        value = sum(parts, Fraction(self.problem.energy.constant))
+        return Swept(labelling, value, sum(one.summary["ones"] for one in left))
+
+    def write(self, labelling: Labelling, places: Places, *, name: str) -> None:
+        """Have blocks write labels to the target, each to its place."""
+        recipes = [WritingRecipe(places[k], self.problem.target, self.most) for k in range(len(places))]
+        tasks = [
+            Task(Write(labelling.background), labelling.at(places[k]), f"{name}/{k:05}") for k in range(len(places))
+        ]
+        self._played(recipes, tasks)
+        self.problem.board.drop([task.leaves for task in tasks])
+
+    def _played(self, recipes: Sequence[Any], tasks: Sequence[Task], done: Any = None) -> Sequence[Left | None]:
+        with Rounds(self.problem.executor, self.problem.board, recipes, packed=self.packed) as rounds:
+            return rounds.play(tasks, done=done)
+
+    def _recipe(self, partition: Partition, regions: Places, k: int, minimizers: _Minimizers | None) -> FixedRecipe:
+        excerpt = self.problem.energy.unread_excerpt(partition, k, regions[k])
+        return FixedRecipe(excerpt, partition.blocks[k].where, minimizers, self.most)
+
+    def _blocks(self, *, shifted: bool) -> Partition:
+        pairs, partition = self.problem.energy.pairs, self.problem.partition
+        if isinstance(pairs, GraphPairs):
+            return Partition.graph(pairs, len(partition.blocks), overlap=GRAPH_GROWTH) if shifted else partition
+        return partition.shifted() if shifted else partition.even()
+
+    def _swept(self, partition: Partition, labelling: Labelling, minimizers: _Minimizers, name: str) -> Labelling:
+        pairs = self.problem.energy.pairs
+        regions, places = places_of(pairs, partition, "region"), places_of(pairs, partition, "where")
+        posts: list[Reference | None] = [None] * len(places)
+        order: list[int] = []
+        layer = Layer(places, posts, None if partition.cuts is not None else order)
+        now = labelling.over(layer)
+        for members in partition.apart(pairs):
+            tasks = [Task(Fix(now.background), now.at(regions[k]), f"{name}/{k:05}") for k in members]
+            recipes = [self._recipe(partition, regions, k, minimizers) for k in members]
+            with Rounds(self.problem.executor, self.problem.board, recipes, packed=self.packed) as rounds:
+                if not order:
+                    self.live.begin(places, self._reader(rounds))
+                left = rounds.play(tasks, done=self._showing(members))
+            for k, one in zip(members, left, strict=True):
+                assert one is not None
+                posts[k] = one.post
+                self.live.show(k, one.post)
+            order += members
+        return Labelling(labelling.background, (layer,))
+
+    def _reader(self, rounds: Rounds) -> Read:
+        return lambda post: rounds.read(post, most=self.most).arrays["labels"]
+
+    def _showing(self, members: Sequence[int]) -> Callable[[int, Left], None]:
+        """Puts a block's labels where they can be seen, as soon as they are there."""
+        return lambda i, one: self.live.show(members[i], one.post)
 
 
 class _Minimizers:
@@ -91,50 +158,105 @@ class _Minimizers:
         return _Minimizers, (self._solver,)
 
 
+@dataclass(frozen=True)
+class Fix:
+    """Asks for labels that are no worse, with all around the block fixed; reads the pieces that lie there."""
+
+    kind: ClassVar[str] = "sweep"
+    background: bool
+
+
+@dataclass(frozen=True)
+class Weigh:
+    """Asks for the energy of the sites that a block owns, and of the pairs that begin there."""
+
+    kind: ClassVar[str] = "weigh"
+    background: bool
+
+
+@dataclass(frozen=True)
+class Write:
+    """Asks to write the labels of a place where they belong."""
+
+    kind: ClassVar[str] = "write"
+    background: bool
+
+
 @dataclass(frozen=True, eq=False)
-class Around:
-    """The labels around a block, and its own so far."""
-
-    doing: ClassVar[str] = "sweep"
-    labels: BinaryLabels
-
-
-@dataclass(frozen=True, eq=False)
-class _FixedRecipe:
+class FixedRecipe:
     """How to open a block whose surroundings are fixed."""
 
-    energy: Energy
-    partition: Partition
-    k: int
-    minimizers: _Minimizers
+    excerpt: UnreadExcerpt | Excerpt
+    where: Index
+    minimizers: _Minimizers | None
+    most: int
 
-    @property
-    def where(self) -> Index:
-        return self.partition.blocks[self.k].where
-
-    def open(self) -> _FixedBlock:
-        return _FixedBlock(self.energy.share(self.partition, self.k), self.minimizers)
-
-    def __reduce__(self) -> tuple[type[_FixedRecipe], tuple[Energy, Partition, int, _Minimizers]]:
-        """Sent elsewhere, it takes along its own data only."""
-        excerpt = self.energy.excerpt(self.partition, self.k)
-        return _FixedRecipe, (excerpt.energy, excerpt.partition, 0, self.minimizers)
+    def open(self) -> FixedBlock:
+        return FixedBlock(self)
 
 
-class _FixedBlock:
-    """Answers the labels around it, and its own so far, with labels of its own that are no worse."""
+class FixedBlock:
+    """Answers the labels around it, and its own so far; reads its arrays each time, and keeps nothing."""
 
-    def __init__(self, share: Share, minimizers: _Minimizers) -> None:
-        self._share = share
-        self._minimizers = minimizers
+    def __init__(self, recipe: FixedRecipe) -> None:
+        self._recipe = recipe
 
-    def __call__(self, message: Around) -> BinaryLabels:
-        around = message.labels
+    def __call__(self, message: Fix | Weigh, posts: Sequence[Content], work: Work) -> Post:
+        recipe = self._recipe
+        with work.timed("read"):
+            excerpt = recipe.excerpt.read()
+        around = put_together(excerpt.place, message.background, posts, most=recipe.most)
+        with work.timed("solve"):
+            if isinstance(message, Fix):
+                return Post({}, piece(recipe.where, self._fixed(excerpt, around)))
+            return _weighed(excerpt, around)
+
+    def _fixed(self, excerpt: Excerpt, around: BinaryLabels) -> BinaryLabels:
+        share = excerpt.share()
         y = around.astype(np.float64)
-        old = around[self._share.coupling.inside]
+        old = around[share.coupling.inside]
         # With 1/2 inside, A_k y is the sum over j outside of w_ij (1/2 - y_j): half of b_k.
-        y[self._share.coupling.inside] = 0.5
-        fixed = Energy(self._share.energy.unary + 2.0 * self._share.coupling.apply(y), self._share.energy.pairs)
-        with self._minimizers.lent(self._share.energy) as minimizer:
+        y[share.coupling.inside] = 0.5
+        fixed = Energy(share.energy.unary + 2.0 * share.coupling.apply(y), share.energy.pairs)
+        assert self._recipe.minimizers is not None
+        with self._recipe.minimizers.lent(share.energy) as minimizer:
             new = checked_answer(minimizer.minimize(fixed.unary, start=old), old.shape).labels
         return new if fixed(new) < fixed(old) else old
+
+
+def _weighed(excerpt: Excerpt, labels: BinaryLabels) -> Post:
+    block, energy = excerpt.partition.blocks[0], excerpt.energy
+    if isinstance(block.where, tuple):
+        assert isinstance(block.owned, tuple)
+        mine: Index = tuple(
+            slice(w.start + o.start, w.start + o.stop) for w, o in zip(block.where, block.owned, strict=True)
+        )
+    else:
+        mine = block.where[block.owned]
+    own = np.ascontiguousarray(labels[mine])
+    rough = energy.pairs.exact_roughness(labels, mine)  # type: ignore[arg-type]
+    value = exact_sum(energy.unary[mine], own) + rough
+    return Post({"energy": list(value.as_integer_ratio()), "ones": int(np.count_nonzero(own))}, {})
+
+
+@dataclass(frozen=True, eq=False)
+class WritingRecipe:
+    """How to write labels to a place."""
+
+    where: Index
+    target: Any
+    most: int
+
+    def open(self) -> WritingRecipe:
+        return self
+
+    def __call__(self, message: Write, posts: Sequence[Content], work: Work) -> Post:
+        labels = put_together(self.where, message.background, posts, most=self.most)
+        with work.timed("write"):
+            self.target[self.where] = labels
+        return Post({}, {})
+
+
+def without_overlap(partition: Partition) -> Partition:
+    """Blocks with the sites that they own, on a grid; on a graph they are as they were."""
+    return partition if partition.cuts is None else partition.even()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.footprint import BOX_PROCESS_BYTES as PROCESS_BYTES
-from dope.footprint import box_bytes
+from dope.footprint import admm_box_bytes, box_bytes, grown_sides
 from dope.memory import as_text
 from dope.pairs import GridPairs
 from dope.partition import MOST_BLOCKS
@@ -23,10 +23,22 @@ LEAST_SIDE = 8
 BLOCKS_PER_WORKER, SITES_WORTH_CUTTING = 2, 1 << 18
 
 
-def energy_box_bytes(energy: Energy, sides: Sequence[int], bits: int) -> int:
-    """What a box of these sides of an energy takes while it is at work, its neighbours included."""
-    assert isinstance(energy.pairs, GridPairs)
-    return box_bytes(energy.pairs, sides, site_bytes=energy.site_bytes, bits=bits)
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """What boxes of an energy take. With `growth` they are those of ADMM, and so much larger than their pieces."""
+
+    energy: Energy
+    bits: int
+    growth: float | int | None = None
+
+    def bytes(self, sides: Sequence[int]) -> int:
+        """Of a box of these sides while it is at work, its neighbours included."""
+        pairs = self.energy.pairs
+        assert isinstance(pairs, GridPairs)
+        if self.growth is None:
+            return box_bytes(pairs, sides, site_bytes=self.energy.site_bytes, bits=self.bits)
+        grown = grown_sides(pairs.shape, sides, self.growth)
+        return admm_box_bytes(pairs, grown, site_bytes=self.energy.site_bytes, bits=self.bits)
 
 
 def fitting_cuts(
@@ -37,25 +49,26 @@ def fitting_cuts(
     bits: int | None,
     chunks: Sequence[int] | None,
     written: Sequence[int] | None = None,
+    growth: float | int | None = None,
 ) -> tuple[tuple[int, ...], ...]:
     """Where to cut each axis, such that `workers` of the blocks fit into memory at once, and these are the fewest.
 
     That is at the borders of the chunks that are read, if there are any. Those of the chunks that are `written` come
     first, where blocks of whole ones fit: other blocks take turns at a chunk that they share, and no more.
     """
-    shape, room, width = energy.shape, memory - PROCESS_BYTES, bits or 32
+    shape, room, boxes = energy.shape, memory - PROCESS_BYTES, Boxes(energy, bits or 32, growth)
 
     def fits(sides: Sequence[int]) -> bool:
-        return workers * energy_box_bytes(energy, sides, width) <= room
+        return workers * boxes.bytes(sides) <= room
 
     whole = _Units(shape, chunks or [1] * len(shape))
-    _require_room(energy, whole, memory=memory, workers=workers, bits=width)
+    _require_room(boxes, whole, memory=memory, workers=workers)
     for units in [*_halves(shape, written or ()), whole]:
         sides = _first(units.ladder(), lambda sides: _is_small(shape, sides, workers) and fits(sides))
         if fits(sides):
             return tuple(tuple(range(side, n, side)) for n, side in zip(shape, sides, strict=True))
     *_, smallest = whole.ladder()
-    raise _too_little(energy, smallest, memory=memory, workers=workers, bits=width, chunked=chunks is not None)
+    raise _too_little(boxes, smallest, memory=memory, workers=workers, chunked=chunks is not None)
 
 
 def _first(ladder: Iterator[_Sides], will_do: Callable[[_Sides], bool]) -> _Sides:
@@ -109,15 +122,15 @@ def _halves(shape: Sequence[int], chunks: Sequence[int]) -> Iterator[_Units]:
         lengths = [-(-length // 2) for length in lengths]
 
 
-def _require_room(energy: Energy, units: _Units, *, memory: int, workers: int, bits: int) -> None:
+def _require_room(boxes: Boxes, units: _Units, *, memory: int, workers: int) -> None:
     """Refuse at once what no cutting can help, and what would take more blocks than there can be."""
     # No ladder leads below half of LEAST_SIDE, nor below a unit.
     sides = [max(unit, min(n, LEAST_SIDE // 2)) for n, unit in zip(units.shape, units.lengths, strict=True)]
     chunked = any(unit > LEAST_SIDE for unit in units.lengths)
-    if workers * energy_box_bytes(energy, sides, bits) > memory - PROCESS_BYTES:
-        raise _too_little(energy, sides, memory=memory, workers=workers, bits=bits, chunked=chunked)
+    if workers * boxes.bytes(sides) > memory - PROCESS_BYTES:
+        raise _too_little(boxes, sides, memory=memory, workers=workers, chunked=chunked)
     some = [min(n, 64) for n in units.shape]
-    each = energy_box_bytes(energy, some, bits) / math.prod(some)
+    each = boxes.bytes(some) / math.prod(some)
     about = workers * math.prod(units.shape) * each / (memory - PROCESS_BYTES)
     if about > MOST_BLOCKS:
         raise InputError(
@@ -126,10 +139,8 @@ def _require_room(energy: Energy, units: _Units, *, memory: int, workers: int, b
         )
 
 
-def _too_little(
-    energy: Energy, sides: Sequence[int], *, memory: int, workers: int, bits: int, chunked: bool
-) -> InputError:
-    needed = workers * energy_box_bytes(energy, sides, bits) + PROCESS_BYTES
+def _too_little(boxes: Boxes, sides: Sequence[int], *, memory: int, workers: int, chunked: bool) -> InputError:
+    needed = workers * boxes.bytes(sides) + PROCESS_BYTES
     advice = ", use fewer workers, or store the arrays in smaller chunks." if chunked else " or use fewer workers."
     return InputError(
         f"{as_text(memory)} of memory are too little: {workers} blocks of {' x '.join(map(str, sides))} sites, the "

@@ -13,7 +13,7 @@ from dope.boards.folder import cuts_of, require_new
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Threads
-from dope.footprint import PROCESS_BYTES, whole_bytes
+from dope.footprint import OTHER_BITS, PROCESS_BYTES, whole_bytes
 from dope.memory import as_text, available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact
 from dope.pairs import GraphPairs, GridPairs
@@ -167,17 +167,28 @@ class _Asked:
     def _method(self, solver: BlockSolver, executor: Executor) -> tuple[Method, str, bool]:
         """The method, why, and whether it reads box by box."""
         if self.method is not None:
-            in_boxes = bool(getattr(self.method, "reads_boxes", False))
             if self.folder is not None and not getattr(self.method, "resumable", False):
                 raise InputError(
-                    f"method is {self.method!r}, which keeps no checkpoint; Bracketing() does. Leave method out, or "
-                    f"checkpoint and resume."
+                    f"method is {self.method!r}, which keeps no checkpoint; Bracketing() and Admm() do. Leave method "
+                    f"out, or checkpoint and resume."
                 )
+            in_boxes = self._in_boxes(self.method, solver, executor)
             if not in_boxes:
                 self._require_room(self.method, solver)
             return self.method, "as asked", in_boxes
         method, why = self._automatic_method(solver, executor)
-        return method, why, bool(getattr(method, "reads_boxes", False))
+        return method, why, self._in_boxes(method, solver, executor)
+
+    def _in_boxes(self, method: Method, solver: BlockSolver, executor: Executor) -> bool:
+        """Whether arrays stay where they are: always, or where they do not fit, or are wanted elsewhere."""
+        if not getattr(method, "reads_boxes", False):
+            return False
+        if not getattr(method, "takes_memory", False):
+            return True
+        if not isinstance(self.energy.pairs, GridPairs):
+            return False
+        wanted_elsewhere = not self.energy.in_memory and getattr(executor, "elsewhere", False)
+        return wanted_elsewhere or self._lacking(method, solver) is not None
 
     def _automatic_method(self, solver: BlockSolver, executor: Executor) -> tuple[Method, str]:
         """The global minimum where flows can find it.
@@ -189,12 +200,7 @@ class _Asked:
         elsewhere = getattr(executor, "elsewhere", False)
         flows = isinstance(solver, FlowSolver)
         boxes_will_do = energy.submodular and on_grid and flows and not self._overlaps
-        if self.folder is not None:
-            if not boxes_will_do:
-                raise InputError(
-                    "checkpoint and resume are for the global minimum on a grid, by Bracketing(): with weights of 0 or "
-                    "more, blocks without overlap and MaxFlow(). Leave them out."
-                )
+        if self.folder is not None and boxes_will_do:
             return Bracketing(), "what blocks find is kept in a folder, from which a run can be resumed"
         if not energy.submodular:
             return Admm(rounds=1), "some weights are negative: blocks agree on labels of low energy"
@@ -206,6 +212,8 @@ class _Asked:
             return Bracketing(), "blocks run in other processes, and this finds the global minimum there"
         if elsewhere:
             return Admm(), "blocks of a graph run in other processes"
+        if self.folder is not None:
+            return Admm(), "what blocks find is kept in a folder, from which a run can be resumed"
         lacking = self._lacking(Exact(), solver)
         if lacking is not None and boxes_will_do:
             return Bracketing(), f"the global minimum, box by box: {lacking}"
@@ -215,9 +223,9 @@ class _Asked:
 
     def _lacking(self, method: Method, solver: BlockSolver) -> str | None:
         """What of memory is missing to have everything in it, in words; None where nothing is."""
-        if not isinstance(solver, FlowSolver):
-            return None  # of other solvers there is no model
-        energy = self.energy
+        energy, flows = self.energy, isinstance(solver, FlowSolver)
+        if not flows and energy.in_memory:
+            return None  # of other solvers there is no good model
         needed = whole_bytes(
             energy.pairs,
             pixel_bytes=pixel_bytes_of(energy) + self.held,
@@ -248,7 +256,7 @@ class _Asked:
         if lacking is None:
             return
         sites = " x ".join(map(str, self.energy.shape))
-        advice = "Allow more memory, or use Bracketing(), which works box by box."
+        advice = "Allow more memory, or use Bracketing() or Admm(), which work box by box."
         raise InputError(f"{sites} sites are to be in memory, all at once: {lacking}. {advice}")
 
     def _blocks(
@@ -258,11 +266,17 @@ class _Asked:
         energy, blocks, overlap = self.energy, self.blocks, self.overlap
         if isinstance(blocks, Partition):
             return blocks, blocks.cuts, "as asked"
-        if in_boxes and overlap:
+        overlapping = getattr(method, "takes_memory", False)
+        if in_boxes and overlap and not overlapping:
             raise InputError(f"overlap is {overlap!r}; {method!r} reads boxes without overlap. Leave overlap out.")
-        if in_boxes and blocks is None:
-            cuts, why = self._box_cuts(solver, executor)
-            return None, cuts, why
+        if blocks is None and (in_boxes or self.resume) and isinstance(energy.pairs, GridPairs):
+            cuts, why = self._box_cuts(method, solver, executor)
+            if not overlapping or (not overlap and (overlap is not None or energy.submodular)):
+                return None, cuts, why
+            partition = Partition.at(energy.shape, cuts, overlap=overlap or 0)
+            if overlap is None:
+                partition = sharing_the_reach(partition, energy.pairs)
+            return partition, partition.cuts, why
         number = automatic_blocks(energy.pairs, method) if blocks is None else blocks
         why = "as asked" if blocks is not None else _why_so_many(cast("int", number), method)
         if isinstance(energy.pairs, GraphPairs):
@@ -277,7 +291,9 @@ class _Asked:
             why += "; they share as many sites as pairs reach"
         return partition, partition.cuts, why
 
-    def _box_cuts(self, solver: BlockSolver, executor: Executor) -> tuple[tuple[tuple[int, ...], ...], str]:
+    def _box_cuts(
+        self, method: Method, solver: BlockSolver, executor: Executor
+    ) -> tuple[tuple[tuple[int, ...], ...], str]:
         energy = self.energy
         if self.resume:
             assert self.folder is not None
@@ -288,11 +304,19 @@ class _Asked:
             energy,
             memory=limit,
             workers=executor.workers,
-            bits=getattr(solver, "bits", None),
+            bits=getattr(solver, "bits", None) if isinstance(solver, FlowSolver) else OTHER_BITS,
             chunks=energy.chunks,
             written=getattr(self.out, "chunks", None),
+            growth=self._growth if getattr(method, "takes_memory", False) else None,
         )
         return cuts, f"the fewest of which {executor.workers} at work fit into {as_text(limit)}"
+
+    @property
+    def _growth(self) -> float | int:
+        """How much larger a block is than its piece of the grid: by a fraction of its side, or by so many sites."""
+        if self.overlap is None and not self.energy.submodular and isinstance(self.energy.pairs, GridPairs):
+            return max(self.energy.pairs.reach)
+        return self.overlap or 0
 
     @cached_property
     def _limit(self) -> int:
@@ -317,7 +341,10 @@ class _Asked:
         if not found.in_boxes:
             why = "they are there" if self.energy.in_memory else "they fit, and are read first"
             return Decision("arrays", "in memory", why)
-        return Decision("arrays", "box by box", "each block reads its part, and forgets it")
+        why = "each block reads its part, and forgets it"
+        if getattr(found.method, "takes_memory", False):
+            why = "each block reads its part; as many stay open as fit into memory"
+        return Decision("arrays", "box by box", why)
 
 
 def _check_arguments(energy: object, method: object, solver: object, executor: object) -> None:

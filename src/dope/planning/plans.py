@@ -24,14 +24,24 @@ from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import measure_facts
 from dope.fixed_point import Costs, FixedPoint
-from dope.footprint import BOX_PROCESS_BYTES, PROCESS_BYTES, block_bytes, box_bytes, whole_bytes
+from dope.footprint import (
+    ADMM_POST_BYTES,
+    BOX_PROCESS_BYTES,
+    OTHER_BITS,
+    PROCESS_BYTES,
+    admm_box_bytes,
+    block_bytes,
+    box_bytes,
+    whole_bytes,
+)
 from dope.live import LiveLabels
 from dope.memory import as_text
+from dope.methods.places import count_coupled
 from dope.models.smoothing import SMOOTHING
 from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
 from dope.planning.calibration import seconds_per_unit
-from dope.protocols import BlockSolver, Executor, Method, Problem, Start
+from dope.protocols import BlockSolver, Executor, FlowSolver, Method, Problem, Start
 from dope.result import Result, counted
 from dope.rounding import nearest, rounded_down
 from dope.run import Conductor, Listener, Outcome, Run
@@ -138,6 +148,9 @@ class Plan:
         """Of the largest block."""
         if self.cuts is None:
             return (max(len(cast("Any", block.where)) for block in self.partition.blocks),)
+        if self._partition is not None and self._partition.overlaps:
+            boxes = [cast("Any", block.where) for block in self._partition.blocks]
+            return tuple(max(box[axis].stop - box[axis].start for box in boxes) for axis in range(len(self.cuts)))
         return tuple(max(high - low for low, high in self._pieces(axis)) for axis in range(len(self.cuts)))
 
     def _pieces(self, axis: int) -> list[tuple[int, int]]:
@@ -156,8 +169,19 @@ class Plan:
             pixel_bytes = pixel_bytes_of(self.energy) + self.held
             return whole_bytes(self.energy.pairs, pixel_bytes=pixel_bytes, bits=self.bits, layout=self._seams)
         held = self.energy.site_bytes * self.sites if self.energy.in_memory else 0
-        workers = 1 if getattr(self.executor, "elsewhere", False) else min(self.executor.workers, self.blocks)
-        return BOX_PROCESS_BYTES + held + workers * self.block_bytes
+        elsewhere = getattr(self.executor, "elsewhere", False)
+        workers = 1 if elsewhere else min(self.executor.workers, self.blocks)
+        needed = BOX_PROCESS_BYTES + held + workers * self.block_bytes
+        if not getattr(self.method, "takes_memory", False):
+            return needed
+        # What blocks leave for each other, and, as far as there is room, blocks that stay open.
+        needed += (
+            0 if self.checkpoint is not None else ADMM_POST_BYTES * count_coupled(self.energy.pairs, self.partition)
+        )
+        if elsewhere:
+            return needed
+        whole = needed + (self.blocks - workers) * self.block_bytes
+        return whole if self.memory is None else max(needed, min(whole, self.memory))
 
     @property
     def _seams(self) -> tuple[int, ...] | None:
@@ -169,6 +193,8 @@ class Plan:
         pairs = self.energy.pairs
         if not isinstance(pairs, GridPairs):
             return self.bytes - PROCESS_BYTES
+        if self.in_boxes and getattr(self.method, "takes_memory", False):
+            return admm_box_bytes(pairs, self.block_shape, site_bytes=self.energy.site_bytes, bits=self.bits)
         if self.in_boxes:
             return box_bytes(pairs, self.block_shape, site_bytes=self.energy.site_bytes, bits=self.bits)
         block = replace(pairs, shape=self.block_shape, features=None, fields=None, inside=None, counts=None)
@@ -265,6 +291,7 @@ class Plan:
             executor=conductor.observed(self.executor),
             start=self.start,
             target=target if self.in_boxes else None,
+            in_boxes=self.in_boxes,
             memory=self.memory,
             board=MemoryBoard() if self.checkpoint is None else FolderBoard(self.checkpoint, resume=self.resume),
             live=live,
@@ -328,9 +355,15 @@ class Plan:
         """Of labels whose energy blocks computed where they were: a step that has both, or wrote its labels away."""
         said = (outcome.bounded, outcome.last, outcome.best)
         last = next((step for step in said if step is not None and step.stopped), outcome.best)
-        if last is None or (last.labels is None and self.out is None):
+        if last is None or (last.labels is None and self.out is None and getattr(last, "best", None) is None):
             raise DopeError("the method ended without labels; its last Step must have them, or write them to `target`.")
         energy, labels = last.energy, last.labels
+        bound, exact = last.lower_bound, last.exact
+        best = getattr(last, "best", None)  # which need not be those of the last step
+        if best is not None:
+            energy, labels = nearest(best.energy), best.labels
+            exact = exact or (bound is not None and best.energy <= Fraction(bound))
+            bound = _lower_bound(best.energy, bound, last.rounding_error if exact else None)
         if labels is not None:
             labels = as_labels(labels, problem.energy.shape)
             if self.out is not None:  # the method left it to others
@@ -343,16 +376,16 @@ class Plan:
             _labels=None if self.out is not None or labels is None else labels.copy(),
             out=self.out,
             energy=math.nan if energy is None else energy,
-            lower_bound=None if last.lower_bound is None or energy is None else min(last.lower_bound, energy),
-            exact=last.exact,
+            lower_bound=None if bound is None or energy is None else min(bound, energy),
+            exact=exact,
             rounding_error=last.rounding_error,
-            proved=last.proved,
-            _counts=getattr(last, "counts", None),
+            proved=1.0 if exact and best is not None else last.proved,
+            _counts=getattr(last if best is None else best, "counts", None),
         )
 
     def _result_cut_short(self, problem: Problem, outcome: Outcome, conductor: Conductor) -> Result:
         """Of arrays elsewhere, where a run was cancelled: the method's last word, or labels as they were."""
-        last = outcome.best or outcome.bounded
+        last = outcome.best or outcome.bounded or outcome.last
         if last is not None and last.stopped is not None:
             return self._result_in_boxes(problem, outcome, conductor)
         labels = problem.live.read() if self.out is None else None
@@ -366,6 +399,8 @@ def expected_bits(pairs: Pairs, solver: BlockSolver) -> int:
     bits: int | None = getattr(solver, "bits", None)
     if bits is not None:
         return bits
+    if not isinstance(solver, FlowSolver):
+        return OTHER_BITS
     mean = (pairs.strength or 1.0) / SMOOTHING
     costs = Costs(pairs, pairs.sites, places=None, largest=mean, total=pairs.sites * mean)
     return FixedPoint.for_costs(costs).bits
