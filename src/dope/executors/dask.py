@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-import math
 import pickle
 import socket
 import threading
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from dope.errors import DopeError, InputError
+from dope.executors.deadlines import check_patience
 from dope.executors.remote_crew import RELEASE_SECONDS, RemoteCrew
 from dope.executors.remote_worker import forget, text_of
 from dope.executors.transport import Member, Unreadable
@@ -64,9 +64,7 @@ class Dask:
     _link: Link = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        patience: object = self.patience
-        if patience is not None and not (isinstance(patience, (int, float)) and 0 < patience < math.inf):
-            raise InputError(f"Dask: patience is {patience!r}; expected seconds, more than 0, or None.")
+        check_patience("Dask", self.patience)
         object.__setattr__(self, "_link", _link_to(self.client_or_address))
         _warn_of_open_doors(self._link.address)
 
