@@ -156,7 +156,7 @@ class Link:
         self._make: Callable[[], object] | None = executor if makes else None
         self._executor: Submits | None = None if makes else _checked(executor, "got")
         self._broken: BaseException | None = None
-        self._breaks = 0  # in a row
+        self._breaks = 0  # since it was opened, or something was answered
         self._opened: list[Submits] = []  # what is ours to shut down
         self._lock = threading.Lock()
         self._end = weakref.finalize(self, _shut_down_all, self._opened)
@@ -179,14 +179,15 @@ class Link:
         return self._executor is not None and self._broken is None
 
     def open(self) -> None:
+        self._breaks = 0
+        self.reconnect()
+
+    def reconnect(self) -> None:
         with self._lock:
             if self._broken is not None:
                 self._drop(self._broken)
             if self._executor is None:
                 self._executor = self._made()
-
-    def reconnect(self) -> None:
-        self.open()
 
     def _drop(self, error: BaseException) -> None:
         """Part with an executor that broke; DopeError where no other follows."""
@@ -200,7 +201,6 @@ class Link:
         self._breaks += 1
         if self._breaks < MOST_BREAKS:
             return
-        self._breaks = 0
         raise DopeError(
             f"{self.title} broke {MOST_BREAKS} times before it had answered anything ({text_of(error)}): its workers "
             "died, most likely for lack of memory, or could not start. Take smaller blocks, give workers more memory, "
@@ -262,13 +262,13 @@ class Link:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> futures.Future[Any]:
         """Have a thread call a function of this process."""
-        self.open()
-        assert self._executor is not None
-        try:
-            return self._executor.submit(function, *arguments)
-        except (RuntimeError, OSError) as error:
-            self._broken = error
-            return self.call(function, *arguments)
+        while True:
+            self.reconnect()
+            assert self._executor is not None
+            try:
+                return self._executor.submit(function, *arguments)
+            except (RuntimeError, OSError) as error:
+                self._broken = error
 
     def release(self, run: str, workers: Collection[str]) -> futures.Future[None]:
         del workers  # all of them read the same file
