@@ -79,11 +79,11 @@ def test_what_a_function_made_is_shut_down_and_made_again():
 
 
 def test_what_nobody_refers_to_is_shut_down():
-    made = []
-    executor = Futures(lambda: made.append(ThreadPoolExecutor(1)) or made[-1])
+    made = iter([pool := ThreadPoolExecutor(1)])
+    executor = Futures(lambda: next(made))
     del executor
     with pytest.raises(RuntimeError, match="shutdown"):
-        made[0].submit(print)
+        pool.submit(print)
 
 
 @pytest.mark.parametrize("make", [ThreadPoolExecutor, lambda: ProcessPoolExecutor(1)], ids=["threads", "processes"])
@@ -122,7 +122,7 @@ def test_who_dies_whenever_he_starts_is_given_up():
 
 def test_a_function_that_makes_no_executor_is_named():
     with pytest.raises(InputError, match=r"the function gave int, which has no submit"):
-        Futures(lambda: 3)
+        Futures(int)
     with pytest.raises(DopeError, match=r"has made no executor \(full\)"):
         Futures(no_room)
 

@@ -6,6 +6,15 @@ elsewhere, and gives the same bits. `remote_crew` says who is sent what, and `re
 
 Dask is told to which worker a task goes. Such a task waits for ever where that worker has died, and so does a result
 that died with it (https://github.com/dask/distributed/issues/7346): the crew waits for neither.
+
+What Dask offers for this, and why the crew does it by hand:
+
+- `retries` are for tasks that raise. Ours do not: what a block raises is a reply, which would be raised again.
+- Workers that died are replaced by Dask only for tasks that may run anywhere. Ours go where their block is open, which
+  saves opening it again. With `allow_other_workers` a task still waits for a worker that hangs, and for a scheduler
+  that was lost; who sends those again can send the others.
+- Resources, which keep a worker from being given two tasks at once, must be named when it is started. One thread per
+  worker, and no task sent to who is busy, do the same on every cluster.
 """
 
 from __future__ import annotations
