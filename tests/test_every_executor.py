@@ -14,13 +14,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dope import Dask, Energy, Executor, MaxFlow, Partition, Serial, Threads
+from dope import Dask, Energy, Executor, Futures, MaxFlow, Partition, Serial, Threads
 from dope.cancellation import Cancellation, Cancelled
+from pools import processes, threads
 from problems import energies, partitions
 from profiles import examples
 from recipes import Faulty, Named, Reversing, Slow
 
-EXECUTORS: list[Executor] = [Serial(), Threads(1), Threads(2), Threads(5), Threads(), Dask("local:2")]
+EXECUTORS: list[Executor] = [
+    Serial(),
+    Threads(1),
+    Threads(2),
+    Threads(5),
+    Threads(),
+    Futures(threads),
+    Futures(processes),
+    Dask("local:2"),
+]
 # The same for those that share memory with the tests: nothing is started, so they can be asked a thousand times.
 HERE = [executor for executor in EXECUTORS if not executor.elsewhere]
 ELSEWHERE = [executor for executor in EXECUTORS if executor.elsewhere]

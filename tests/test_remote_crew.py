@@ -188,6 +188,19 @@ def test_what_was_with_a_cluster_that_was_lost_is_sent_again(pair):
         assert {worker for worker, _ in pair.sent} >= {"new"}
 
 
+def test_what_could_not_be_sent_is_sent_when_the_cluster_is_back(pair):
+    submit, lose = pair.submit, once(pair.lose)
+
+    def fail_at_first(*task, **where):
+        lose()
+        return submit(*task, **where) if pair.connected else None
+
+    pair.submit = fail_at_first
+    with echoes(pair, 6) as crew:
+        assert crew.ask(list(range(6))) == [(k, k) for k in range(6)]
+        assert {worker for worker, _ in pair.sent} == {"new"}
+
+
 def test_no_wait_is_without_a_limit(pair):
     with echoes(pair, 6, patience=0.1) as crew, pytest.raises(DopeError, match="connection to the cluster of threads"):
         crew.ask(list(range(6)), done=once(lambda: pair.lose(for_good=True)))

@@ -23,7 +23,7 @@ _GIVEN = {
     "certificate": "Certificate",
     "energy": "Energy",
     "errors": "DopeError InputError MissingExtraError",
-    "executors": "Dask Serial Threads",
+    "executors": "Dask Futures Serial Threads",
     "io": "read_energy",
     "methods": "Admm Bracketing Exact",
     "partition": "Block Partition",
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dope.errors import InputError as InputError
     from dope.errors import MissingExtraError as MissingExtraError
     from dope.executors import Dask as Dask
+    from dope.executors import Futures as Futures
     from dope.executors import Serial as Serial
     from dope.executors import Threads as Threads
     from dope.io import read_energy as read_energy

@@ -45,7 +45,8 @@ SOLVERS: dict[str, Callable[..., BlockSolver]] = {
     "anneal": Anneal,
     "brute": Brute,
 }
-# `Dask` has an address, which says where rather than how: whoever writes it down has a field for that.
+# `Dask` has an address, which says where rather than how: whoever writes it down has a field for that. `Futures` holds
+# a live object, which no file can name.
 EXECUTORS: dict[str, Callable[..., Executor]] = {"serial": Serial, "threads": Threads}
 
 # Of a whole number in a file.

@@ -6,6 +6,15 @@ elsewhere, and gives the same bits. `remote_crew` says who is sent what, and `re
 
 Dask is told to which worker a task goes. Such a task waits for ever where that worker has died, and so does a result
 that died with it (https://github.com/dask/distributed/issues/7346): the crew waits for neither.
+
+What Dask offers for this, and why the crew does it by hand:
+
+- `retries` are for tasks that raise. Ours do not: what a block raises is a reply, which would be raised again.
+- Workers that died are replaced by Dask only for tasks that may run anywhere. Ours go where their block is open, which
+  saves opening it again. With `allow_other_workers` a task still waits for a worker that hangs, and for a scheduler
+  that was lost; who sends those again can send the others.
+- Resources, which keep a worker from being given two tasks at once, must be named when it is started. One thread per
+  worker, and no task sent to who is busy, do the same on every cluster.
 """
 
 from __future__ import annotations
@@ -14,7 +23,6 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-import math
 import pickle
 import socket
 import threading
@@ -27,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from dope.errors import DopeError, InputError
+from dope.executors.deadlines import check_patience
 from dope.executors.remote_crew import RELEASE_SECONDS, RemoteCrew
 from dope.executors.remote_worker import forget, text_of
 from dope.executors.transport import Member, Unreadable
@@ -64,9 +73,7 @@ class Dask:
     _link: Link = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        patience: object = self.patience
-        if patience is not None and not (isinstance(patience, (int, float)) and 0 < patience < math.inf):
-            raise InputError(f"Dask: patience is {patience!r}; expected seconds, more than 0, or None.")
+        check_patience("Dask", self.patience)
         object.__setattr__(self, "_link", _link_to(self.client_or_address))
         _warn_of_open_doors(self._link.address)
 

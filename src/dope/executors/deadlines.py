@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 
-from dope.errors import DopeError
+from dope.errors import DopeError, InputError
 from dope.executors.heartbeat import Heartbeat
 from dope.executors.transport import Transport
 
@@ -12,6 +13,12 @@ from dope.executors.transport import Transport
 PATIENCE_SECONDS, PATIENCE_TASKS = 300.0, 10.0
 # A worker that lives but does not answer may take so many times the patience.
 MOST_PATIENCE = 10.0
+
+
+def check_patience(whose: str, patience: object) -> None:
+    """InputError where this is no number of seconds, nor None."""
+    if patience is not None and not (isinstance(patience, (int, float)) and 0 < patience < math.inf):
+        raise InputError(f"{whose}: patience is {patience!r}; expected seconds, more than 0, or None.")
 
 
 class Deadlines:

@@ -213,9 +213,11 @@ class RemoteCrew:
             ):
                 if not (blocks := take(worker)):
                     break
-                self._send(round_, worker, blocks)
+                if not self._send(round_, worker, blocks):
+                    return
 
-    def _send(self, round_: Round, worker: str, blocks: Sequence[int]) -> None:
+    def _send(self, round_: Round, worker: str, blocks: Sequence[int]) -> bool:
+        """Whether these are on their way, or the connection was lost just now."""
         wanted, size = self._wanted(round_, worker, blocks)
         attempt = Attempt(round_, worker, tuple(k for k, *_ in wanted), size, time.monotonic())
         kind = type(self._recipes[blocks[0]]).__name__.lstrip("_")
@@ -225,14 +227,15 @@ class RemoteCrew:
             worker=worker,
             deliver=lambda answer: self._arrivals.put((attempt, answer)),
         )
-        if attempt.task is None:  # the connection was lost just now
+        if attempt.task is None:
             round_.put(blocks, self._owner)
-            return
+            return False
         round_.put(blocks[len(wanted) :], self._owner)
         self._attempts.add(attempt)
         self.statistics.tasks += 1
         self.statistics.bytes_sent += size
         round_.begin(attempt.blocks)
+        return True
 
     def _wanted(self, round_: Round, worker: str, blocks: Sequence[int]) -> tuple[tuple[Wanted, ...], int]:
         """What a task holds, of the first of these blocks or of them all, and its size in bytes."""

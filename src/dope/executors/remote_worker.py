@@ -15,14 +15,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import dope
 from dope.cancellation import Cancellation, check_cancelled
 from dope.errors import DopeError, InputError
+from dope.memory import available_bytes, peak_bytes
 from dope.protocols import Recipe, Worker
 
-# A worker keeps so many blocks open, while they leave so much of its memory: Dask stops giving work at 80 %.
+# A worker keeps so many blocks open, while it holds no more than so much of its memory: at 80 % Dask gives no work.
 MOST_OPEN_BLOCKS, MOST_MEMORY_HELD = 1024, 0.6
 # What a recipe takes to travel, in proportion: Dask's own guess.
 BYTES_PER_SECOND = 100e6
@@ -131,6 +133,8 @@ class _OpenBlocks:
 
     def forget(self, run: str) -> None:
         with self._lock:
+            if run in self._ended:  # it was told before
+                return
             self._ended.append(run)
             for key in [key for key in self._blocks if key[0] == run]:
                 del self._blocks[key]
@@ -146,25 +150,39 @@ OPEN = _OpenBlocks()
 
 
 def _memory_is_short() -> bool:
-    """Whether this worker holds so much that Dask may soon give it nothing to do."""
+    """Whether this worker holds so much that there may soon be no room for another block."""
     try:
         worker = sys.modules["distributed"].get_worker()  # whose process this is
         limit = worker.memory_manager.memory_limit
         return bool(limit) and worker.monitor.get_process_memory() > MOST_MEMORY_HELD * limit
-    except (KeyError, AttributeError, ValueError):  # no worker, or one of another making
-        return False
+    except (KeyError, AttributeError, ValueError):  # no worker, or none of Dask's
+        return _holds_much(int(2 * time.monotonic()))
+
+
+@lru_cache(maxsize=1)
+def _holds_much(_: int) -> bool:
+    """The same of a process without a limit of its own; asked again every half second, as it takes a millisecond."""
+    held, left = peak_bytes(), available_bytes()
+    return held is not None and left is not None and held > MOST_MEMORY_HELD * (held + left)
 
 
 def pickled(thing: object, what: str) -> bytes:
     """The bytes of something, also of classes that only this process knows: those of a script or a notebook."""
+    content: bytes | None = None
     with suppress(Exception):
         content = pickle.dumps(thing, protocol=5)
         if b"__main__" not in content:
             return content
-    import cloudpickle  # type: ignore[import-untyped]  # comes with Dask
-
     try:
+        import cloudpickle  # type: ignore[import-untyped]  # comes with Dask
+
         by_value: bytes = cloudpickle.dumps(thing, protocol=5)
+    except ImportError as error:
+        if content is not None:  # a process that multiprocessing started knows the classes of a script
+            return content
+        raise InputError(
+            f"{what} ({type(thing).__name__}) cannot be pickled. Install cloudpickle, which may do, or use Threads()."
+        ) from error
     except Exception as error:
         raise InputError(
             f"{what} ({type(thing).__name__}) cannot be sent to another process ({text_of(error)}). Let it hold "

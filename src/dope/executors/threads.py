@@ -6,6 +6,7 @@ at work. The core stops by itself, and so does what calls `check_cancelled`; oth
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 from collections.abc import Callable, Iterator, Sequence
@@ -47,15 +48,26 @@ class Threads:
     def gather(self, recipes: Sequence[Recipe]) -> SerialCrew | ThreadCrew:
         if len(recipes) == 1:
             return SerialCrew(recipes)  # in the calling thread, where Ctrl-C is noticed
-        return ThreadCrew(recipes, self.workers)
+        pool = ThreadPoolExecutor(min(self.workers, max(1, len(recipes))), thread_name_prefix="dope")
+        return ThreadCrew(recipes, pool.submit, end=lambda: pool.shutdown(cancel_futures=True))
 
 
 class ThreadCrew:
-    """A pool that asks the workers of a serial crew, each of them by one thread at a time."""
+    """Threads of a pool ask the workers of a serial crew, each of them by one thread at a time.
 
-    def __init__(self, recipes: Sequence[Recipe], number: int) -> None:
-        self._crew = SerialCrew(recipes)
-        self._pool = ThreadPoolExecutor(min(number, max(1, len(recipes))), thread_name_prefix="dope")
+    `submit` is that of the pool, which is given up to `most` blocks at a time, None for all; `end` is called when the
+    crew leaves.
+    """
+
+    def __init__(
+        self,
+        recipes: Sequence[Recipe],
+        submit: Callable[..., Future[Any]],
+        *,
+        most: int | None = None,
+        end: Callable[[], object] | None = None,
+    ) -> None:
+        self._crew, self._submit, self._most, self._end = SerialCrew(recipes), submit, most, end
 
     def ask(
         self,
@@ -68,6 +80,8 @@ class ThreadCrew:
         cancellations = (*entered(), round_)
         arrivals: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()  # None: somebody cancelled
         asked: dict[Future[Any], int] = {}
+        todo = [(k, message) for k, message in enumerate(messages) if message is not None]
+        waiting = iter(todo)
         replies: list[Any] = [None] * len(messages)
 
         def ask_one(k: int, message: Any) -> Any:
@@ -77,28 +91,32 @@ class ThreadCrew:
                     begun(k)
                 return self._crew.ask_one(k, message)
 
+        def submit(most: int | None) -> None:
+            for k, message in itertools.islice(waiting, most):
+                future = self._submit(ask_one, k, message)
+                asked[future] = k
+                future.add_done_callback(arrivals.put)
+
         try:
             with waking(lambda: arrivals.put(None)):
-                for k, message in enumerate(messages):
-                    if message is not None:
-                        asked[self._pool.submit(ask_one, k, message)] = k
-                for future in asked:
-                    future.add_done_callback(arrivals.put)
-                for future in _arriving(arrivals, len(asked)):
+                submit(self._most)
+                for future in _arriving(arrivals, len(todo)):
+                    submit(1)
                     replies[asked[future]] = future.result()  # raises what went wrong in a block
                     if done is not None:
                         done(asked[future], replies[asked[future]])
             return replies
         except BaseException:  # also Ctrl-C
             round_.cancel()
-            wait(asked)
+            wait([future for future in asked if not future.cancel()])
             raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        if self._end is not None:
+            self._end()
         self._crew.__exit__(*error)
 
 
