@@ -55,6 +55,19 @@ def test_what_stays_undecided_has_a_true_bound(data):
     assert found.energy == pytest.approx(energy(found.labels), abs=near)
 
 
+@pytest.mark.parametrize("passes", [1, 3])
+def test_whoever_leaves_has_a_true_bound(passes):
+    energy = Energy.grid(np.random.default_rng(0).normal(0, 0.4, (15, 15)), lam=1.0)
+    settings = {"blocks": (3, 3), "method": Bracketing(passes=passes), "executor": Serial()}
+    whole = dope.minimize(energy, **settings)
+    assert whole.exact and len(whole.trace) > passes + 1
+    for leave in range(1, len(whole.trace)):
+        found = dope.minimize(energy, watch=lambda step, leave=leave: step.round == leave, **settings)
+        assert found.stopped == "cancelled" and not found.exact
+        assert found.energy == pytest.approx(energy(found.labels), rel=1e-12)
+        assert found.lower_bound <= whole.energy <= found.energy
+
+
 @pytest.mark.parametrize("kernel", [3, 5])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
