@@ -141,7 +141,10 @@ def test_the_default_method_suits_solver_and_executor():
     ("method", "words"),
     [
         (Exact(), r"Exact\(\) needs a solver with open_blocks, such as MaxFlow\(\); Threshold has none. Use Admm\(\)"),
-        (Bracketing(), r"Bracketing\(\) needs a solver with open_blocks, such as MaxFlow\(\); Threshold has none. Use A"),
+        (
+            Bracketing(),
+            r"Bracketing\(\) needs a solver with open_blocks, such as MaxFlow\(\); Threshold has none. Use A",
+        ),
     ],
     ids=str,
 )
