@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import dope
 import dope.io
 from dope import Bracketing, Energy, Exact, InputError, Partition, Serial, Threads
-from dope.methods.known import OPEN, Known, packed, unpacked
 from dope.stored import Stored
 from problems import grids
 from profiles import examples
@@ -33,8 +32,8 @@ def test_the_labels_are_those_of_exact_to_the_bit(data):
         return
     layout = [data.draw(st.integers(1, n)) for n in energy.shape]
     expected = dope.minimize(energy, method=Exact())
-    passes = data.draw(st.sampled_from([1, 2, 8]))
-    found = dope.minimize(energy, blocks=layout, method=Bracketing(passes=passes), executor=Serial())
+    method = Bracketing(passes=data.draw(st.sampled_from([1, 2, 8])), memory=data.draw(st.sampled_from([0, None])))
+    found = dope.minimize(energy, blocks=layout, method=method, executor=Serial())
     assert found.exact and found.proved == 1.0
     assert np.array_equal(found.labels, expected.labels)
     assert found.energy == pytest.approx(expected.energy, rel=1e-12, abs=1e-9)
@@ -48,11 +47,26 @@ def test_what_stays_undecided_has_a_true_bound(data):
         return
     layout = [data.draw(st.integers(1, n)) for n in energy.shape]
     least = dope.minimize(energy, method=Exact()).energy
-    found = dope.minimize(energy, blocks=layout, method=Bracketing(passes=1, memory=0), executor=Serial())
+    method = Bracketing(passes=data.draw(st.integers(1, 3)), rounds=data.draw(st.integers(0, 2)), memory=0)
+    found = dope.minimize(energy, blocks=layout, method=method, executor=Serial())
     near = 1e-9 * (1 + abs(least))
     assert found.lower_bound <= least + near <= found.energy + 2 * near
     assert found.stopped in ("exact", "undecided")
     assert found.energy == pytest.approx(energy(found.labels), abs=near)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_whoever_leaves_has_a_true_bound(passes):
+    energy = Energy.grid(np.random.default_rng(0).normal(0, 0.4, (15, 15)), lam=1.0)
+    settings = {"blocks": (3, 3), "method": Bracketing(passes=passes), "executor": Serial()}
+    whole = dope.minimize(energy, **settings)
+    assert whole.exact and len(whole.trace) > passes + 1
+    for leave in range(1, len(whole.trace)):
+        found = dope.minimize(energy, watch=lambda step, leave=leave: step.round == leave, **settings)
+        assert found.stopped == "cancelled"
+        assert not found.exact or found.energy == whole.energy
+        assert found.energy == pytest.approx(energy(found.labels), rel=1e-12)
+        assert found.lower_bound <= whole.energy <= found.energy
 
 
 @pytest.mark.parametrize("kernel", [3, 5])
@@ -163,7 +177,7 @@ def test_memory_is_a_budget_and_changes_no_label():
         ({"memory": "lots"}, "not a size of memory"),
         ({"memory": -1}, "memory is -1"),
         ({"method": Exact(), "memory": "1MB"}, "are to be in memory, all at once"),
-        ({"solver": dope.Icm(), "method": Bracketing()}, "needs a solver with open_flow, such as MaxFlow"),
+        ({"solver": dope.Icm(), "method": Bracketing()}, "needs a solver with open_blocks, such as MaxFlow"),
         ({"overlap": 0.1, "method": Bracketing()}, "overlap is 0.1"),
         ({"out": np.zeros((3, 3))}, "out is ndarray of shape"),
         ({"blocks": Partition.grid((5, 5), 2)}, "the partition is for shape"),
@@ -210,30 +224,6 @@ def test_a_damaged_chunk_is_named(tmp_path):
     chunk.write_bytes(b"rubbish")
     with pytest.raises(InputError, match="features cannot be read at"):
         dope.minimize(Energy.grid(unary, features=zarr.open_array(tmp_path / "image.zarr", mode="r")), blocks=8)
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_what_is_known_is_read_as_it_was_written(seed):
-    rng = np.random.default_rng(seed)
-    shape = tuple(int(n) for n in rng.integers(1, 9, 3))
-    codes = rng.integers(0, 4, shape).astype(np.uint8)
-    assert np.array_equal(unpacked(packed(codes), shape), codes)
-    cuts = [[sorted(set(rng.integers(1, n + 1, 2).tolist()) - {n}) for n in shape] for _ in range(2)]
-    known = Known(shape, cuts)
-    expected = np.full(shape, OPEN, dtype=np.uint8)
-    for _ in range(4):
-        corners = [sorted(rng.choice(n + 1, 2, replace=False).tolist()) for n in shape]
-        box = tuple(slice(low, high) for low, high in corners)
-        expected[box] = codes[box]
-        known.write(box, codes[box])
-        assert np.array_equal(known.read(box), codes[box])
-    whole = tuple(slice(0, n) for n in shape)
-    assert np.array_equal(known.read(whole), expected)
-    assert known.open == np.count_nonzero(expected & OPEN)
-    places = np.argwhere(expected & OPEN)
-    around = known.open_box(whole)
-    found = [] if around is None else [[s.start for s in around], [s.stop for s in around]]
-    assert found == ([places.min(axis=0).tolist(), (places.max(axis=0) + 1).tolist()] if len(places) else [])
 
 
 @pytest.mark.parametrize(

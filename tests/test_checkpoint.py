@@ -11,8 +11,9 @@ import pytest
 
 import dope
 from dope import DopeError, Energy, InputError, Serial
-from dope.methods import checkpoint as checkpoints
-from dope.methods.checkpoint import Checkpoint
+from dope.boards import FolderBoard
+from dope.boards import folder as folders
+from dope.boards.folder import VERSION
 from dope.stored import Stored
 from test_bracketing import volume
 
@@ -20,9 +21,9 @@ SETTINGS = {"blocks": (3, 3), "executor": Serial()}
 
 
 def picture(seed=0):
-    """An energy that takes some passes; of another seed, another one of the same shape and kernel."""
+    """An energy that takes passes and flows; of another seed, another one of the same shape and kernel."""
     unary, image = volume((24, 26), seed, noise=1.5)
-    return Energy.grid(unary if seed == 0 else -unary, features=image, lam=0.7, beta=0.001)
+    return Energy.grid(unary if seed == 0 else -unary, features=image, lam=3.0, beta=0.0001)
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,9 @@ def complete(tmp_path_factory):
     folder = tmp_path_factory.mktemp("complete")
     for name, seed in (("kept", 0), ("same", 0), ("other", 1)):
         dope.minimize(picture(seed), checkpoint=folder / name, **SETTINGS)
+    assert {"prove", "flow", "walls", "reach"} == {
+        path.parent.name.partition("-")[0] for path in posts(folder / "kept")
+    }
     return folder
 
 
@@ -53,11 +57,11 @@ def resumed(folder):
 
 
 def computed_blocks(result):
-    return sum(task.kind == "prove" for step in result.trace for task in step.tasks.done)
+    return sum(task.kind not in ("measure", "finish") for step in result.trace for task in step.tasks.done)
 
 
-def replies(folder):
-    return sorted(path for path in folder.glob("pass-*/[0-9]*") if path.is_file())
+def posts(folder):
+    return sorted(path for path in folder.glob("*-*/[0-9]*") if path.is_file())
 
 
 def test_a_complete_checkpoint_leaves_nothing_to_compute(kept, expected):
@@ -66,7 +70,7 @@ def test_a_complete_checkpoint_leaves_nothing_to_compute(kept, expected):
     assert np.array_equal(labels, expected)
 
 
-def test_replies_without_their_manifest_are_nobodys(kept):
+def test_posts_without_their_manifest_are_nobodys(kept):
     (kept / "manifest.json").unlink()
     with pytest.raises(InputError, match="not empty"):
         dope.minimize(picture(1), checkpoint=kept, **SETTINGS)
@@ -112,7 +116,7 @@ def test_a_disk_that_takes_no_manifest_leaves_the_folder_free(tmp_path, monkeypa
     def full(*_):
         raise DopeError("no space left")
 
-    monkeypatch.setattr(checkpoints, "write_durably", full)
+    monkeypatch.setattr(folders, "write_durably", full)
     with pytest.raises(DopeError, match="no space left"):
         dope.minimize(picture(), checkpoint=tmp_path / "kept", **SETTINGS)
     monkeypatch.undo()
@@ -128,8 +132,8 @@ def test_a_run_that_died_over_its_manifest_is_neither_resumed_nor_replaced(tmp_p
 
 
 @pytest.mark.parametrize("run", ["same", "other"])
-def test_replies_of_another_checkpoint_are_computed_again(kept, complete, expected, run):
-    mine = replies(kept)
+def test_posts_of_another_checkpoint_are_computed_again(kept, complete, expected, run):
+    mine = posts(kept)
     for path in mine:
         other = complete / run / path.relative_to(kept)
         path.write_bytes(other.read_bytes() if other.exists() else b"")
@@ -138,8 +142,8 @@ def test_replies_of_another_checkpoint_are_computed_again(kept, complete, expect
     assert np.array_equal(labels, expected)
 
 
-def test_manifests_that_were_swapped_make_replies_none(kept, complete, expected):
-    number = len(replies(kept))
+def test_manifests_that_were_swapped_make_posts_none(kept, complete, expected):
+    number = len(posts(kept))
     shutil.copy(complete / "other" / "manifest.json", kept)
     with pytest.raises(InputError, match="something else, its arrays"):
         resumed(kept)
@@ -149,12 +153,12 @@ def test_manifests_that_were_swapped_make_replies_none(kept, complete, expected)
     assert np.array_equal(labels, expected)
 
 
-def test_a_manifest_that_was_edited_to_fit_makes_replies_none(complete, tmp_path, expected):
+def test_a_manifest_that_was_edited_to_fit_makes_posts_none(complete, tmp_path, expected):
     forged = shutil.copytree(complete / "other", tmp_path / "forged") / "manifest.json"
     mine = json.loads((complete / "kept" / "manifest.json").read_text())
     forged.write_text(json.dumps({**mine, "run": json.loads(forged.read_text())["run"]}))
     labels, computed = resumed(tmp_path / "forged")
-    assert computed == len(replies(complete / "kept"))
+    assert computed == len(posts(complete / "kept"))
     assert np.array_equal(labels, expected)
 
 
@@ -175,12 +179,14 @@ def test_a_manifest_that_is_none_is_refused(kept):
             resumed(kept)
 
 
-@pytest.mark.parametrize("version", [1, 3, "2", None, [2] * 1000])
+@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1, str(VERSION), None, [VERSION] * 1000])
 def test_another_version_is_refused_with_what_to_do(kept, version):
     manifest = kept / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": version}))
     for blocks in ((3, 3), None):
-        with pytest.raises(InputError, match=r"expected version 2\. Finish it with the dope that began it") as told:
+        with pytest.raises(
+            InputError, match=rf"expected version {VERSION}\. Finish it with the dope that began"
+        ) as told:
             dope.minimize(picture(), resume=kept, **{**SETTINGS, "blocks": blocks})
         assert len(str(told.value)) < 300 + len(str(kept))
 
@@ -225,9 +231,9 @@ THINGS = {
 
 
 @pytest.mark.parametrize("thing", THINGS)
-def test_what_is_no_reply_is_computed_again_and_kept_then(kept, expected, thing, monkeypatch):
+def test_what_is_no_post_is_computed_again_and_kept_then(kept, expected, thing, monkeypatch):
     monkeypatch.chdir(kept)
-    chosen = replies(kept)[1::4]
+    chosen = posts(kept)[1::4]
     for path in chosen:
         path.unlink()
         THINGS[thing](path)
@@ -240,9 +246,9 @@ def test_what_is_no_reply_is_computed_again_and_kept_then(kept, expected, thing,
 
 
 @pytest.mark.parametrize("thing", [thing for thing in THINGS if "folder" not in thing])
-def test_what_is_no_folder_of_replies_is_set_aside(kept, expected, thing, monkeypatch):
+def test_what_is_no_folder_of_posts_is_set_aside(kept, expected, thing, monkeypatch):
     monkeypatch.chdir(kept)
-    first = kept / "pass-01"
+    first = kept / "prove-01"
     number = len(list(first.iterdir()))
     shutil.rmtree(first)
     THINGS[thing](first)
@@ -250,31 +256,31 @@ def test_what_is_no_folder_of_replies_is_set_aside(kept, expected, thing, monkey
     assert computed == number
     assert np.array_equal(labels, expected)
     assert resumed(kept)[1] == 0
-    assert len(list(kept.glob("pass-01-set-aside-*"))) == 1
+    assert len(list(kept.glob("prove-01-set-aside-*"))) == 1
 
 
-def test_a_reply_is_of_its_pass_its_block_its_box_and_every_bit(tmp_path):
-    checkpoint = Checkpoint.new(tmp_path / "kept", {"shape": [3]})
-    blob = bytes(range(20))
-    checkpoint.save(1, 0, "0:3", blob)
-    path = tmp_path / "kept" / "pass-01" / "00000"
+def test_a_post_is_of_its_run_its_name_and_every_bit(tmp_path):
+    board = FolderBoard(tmp_path / "kept")
+    board.begin({"shape": [3]})
+    content = bytes(range(20))
+    board.post("prove-01/000000", content)
+    path = tmp_path / "kept" / "prove-01" / "000000"
     whole = path.read_bytes()
-    again = Checkpoint.of(tmp_path / "kept", {"shape": [3]})
-    assert again.load(1, 0, "0:3", most=len(blob)) == blob
-    assert again.load(1, 0, "0:3", most=len(blob) - 1) is None
-    assert again.load(1, 0, "0:4", most=len(blob)) is None
-    for elsewhere, place in (("pass-02/00000", (2, 0)), ("pass-01/00001", (1, 1))):
+    again = FolderBoard(tmp_path / "kept", resume=True)
+    again.begin({"shape": [3]})
+    assert again.find("prove-01/000000") == content
+    for elsewhere in ("prove-02/000000", "prove-01/000001"):
         (tmp_path / "kept" / elsewhere).parent.mkdir(exist_ok=True)
         shutil.copy(path, tmp_path / "kept" / elsewhere)
-        assert again.load(*place, "0:3", most=len(blob)) is None
+        assert again.find(elsewhere) is None
     for position in range(len(whole)):
         damaged = bytearray(whole)
         damaged[position] ^= 1
-        for content in (bytes(damaged), whole[:position], whole[position + 1 :]):
-            path.write_bytes(content)
-            assert again.load(1, 0, "0:3", most=len(blob)) is None
+        for other in (bytes(damaged), whole[:position], whole[position + 1 :]):
+            path.write_bytes(other)
+            assert again.find("prove-01/000000") is None
     path.write_bytes(whole + b"\n")
-    assert again.load(1, 0, "0:3", most=100) is None
+    assert again.find("prove-01/000000") is None
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -282,10 +288,10 @@ def test_whatever_was_mixed_up_no_label_is_wrong(complete, kept, expected, seed)
     """Files of this checkpoint, of another run and of another problem in each other's place, damaged or replaced."""
     rng = np.random.default_rng(seed)
     sources = [complete / name for name in ("kept", "same", "other")]
-    pool = [path.read_bytes() for source in sources for path in (source / "manifest.json", *replies(source))]
+    pool = [path.read_bytes() for source in sources for path in (source / "manifest.json", *posts(source))]
     if rng.random() < 0.7:
         shutil.copy(sources[int(rng.integers(3))] / "manifest.json", kept)
-    for path in replies(kept):
+    for path in posts(kept):
         twin = sources[int(rng.integers(3))] / path.relative_to(kept)
         match int(rng.integers(6)):
             case 0 | 1 | 2:

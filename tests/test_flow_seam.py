@@ -99,7 +99,7 @@ def test_somebodys_own_flow_solver_is_asked_for_all_flows(method, make, executor
     expected = dope.minimize(energy, blocks=4, method=method, executor=executor)
     assert np.array_equal(found.labels, expected.labels)
     assert (found.energy, found.lower_bound, found.exact) == (expected.energy, expected.lower_bound, expected.exact)
-    called = {"open_flow"} if isinstance(method, Bracketing) else {"open_blocks"}
+    called = {"open_flow", "open_blocks"} if isinstance(method, Bracketing) else {"open_blocks"}
     if isinstance(method, Admm):
         called |= {"prepare"}
     assert set(solver.calls) == called
@@ -109,12 +109,12 @@ def test_a_solver_that_opens_flows_serves_what_is_read_box_by_box():
     energy, solver = picture(), Counting()
     found = dope.minimize(energy, method=Bracketing(), blocks=4, solver=solver)
     assert np.array_equal(found.labels, dope.minimize(energy).labels)
-    assert set(solver.calls) == {"open_flow"}
+    assert set(solver.calls) == {"open_flow", "open_blocks"}
 
 
 def test_messages_take_the_solver_along():
     box = (slice(0, 3), slice(0, 4))
-    message = Prove(MaxFlow(16, check=True), FixedPoint(1.0, 16, 0.0), box, box, None)
+    message = Prove(MaxFlow(16, check=True), FixedPoint(1.0, 16, 0.0), box, box)
     assert pickle.loads(pickle.dumps(message)).solver == MaxFlow(16, check=True)
 
 
@@ -132,7 +132,7 @@ class Elsewhere:
 def test_the_default_method_suits_solver_and_executor():
     energy, solver = picture(), Counting()
     assert dope.minimize(energy, blocks=4, solver=solver, executor=Elsewhere()).exact
-    assert set(solver.calls) == {"open_flow"}
+    assert set(solver.calls) == {"open_flow", "open_blocks"}
     result = dope.minimize(energy, blocks=4, solver=Threshold(), executor=Elsewhere())
     assert result.trace[0].mu is not None
 
@@ -141,7 +141,10 @@ def test_the_default_method_suits_solver_and_executor():
     ("method", "words"),
     [
         (Exact(), r"Exact\(\) needs a solver with open_blocks, such as MaxFlow\(\); Threshold has none. Use Admm\(\)"),
-        (Bracketing(), r"Bracketing\(\) needs a solver with open_flow, such as MaxFlow\(\); Threshold has none. Use A"),
+        (
+            Bracketing(),
+            r"Bracketing\(\) needs a solver with open_blocks, such as MaxFlow\(\); Threshold has none. Use A",
+        ),
     ],
     ids=str,
 )
@@ -150,14 +153,20 @@ def test_an_error_says_which_solvers_can(method, words):
         dope.minimize(picture(), blocks=4, method=method, solver=Threshold())
 
 
-def test_half_a_flow_solver_serves_the_method_that_needs_no_more():
+def test_half_a_flow_solver_serves_the_methods_that_need_no_more():
     class Boxes:
         bits, prepare, open_flow = None, MaxFlow().prepare, MaxFlow().open_flow
 
     energy = picture()
-    assert dope.minimize(energy, blocks=4, method=Bracketing(), solver=Boxes()).exact
+    with pytest.raises(InputError, match="needs a solver with open_blocks, such as MaxFlow"):
+        dope.minimize(energy, blocks=4, method=Bracketing(), solver=Boxes())
     assert dope.minimize(energy, blocks=4, solver=Boxes()).trace[0].mu is not None  # Admm by default
     Boxes.open_blocks = MaxFlow().open_blocks
+    assert dope.minimize(energy, blocks=4, method=Bracketing(), solver=Boxes()).exact
+    del Boxes.open_flow
+    assert dope.minimize(energy, blocks=4, method=Exact(), solver=Boxes()).exact
+    with pytest.raises(InputError, match="needs a solver with open_flow, such as MaxFlow"):
+        dope.minimize(energy, blocks=4, method=Bracketing(), solver=Boxes())
     del Boxes.bits
     with pytest.raises(InputError, match="needs a solver with bits, such as MaxFlow"):
         dope.minimize(energy, blocks=4, method=Exact(), solver=Boxes())

@@ -23,7 +23,7 @@ import stat
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dope.cancellation import check_cancelled
 from dope.durable import write_durably
@@ -35,6 +35,8 @@ MANIFEST, OWNER = "manifest.json", "owner"
 MOST_MANIFEST_BYTES = 16 << 20
 # Network file systems tell of new files late: up to 60 s with the usual settings of NFS.
 SECONDS_TO_SEE = 90.0
+# Its folder is older than any worker that looks for it.
+SECONDS_UNSEEN = 2.0
 # More than the posts of any block that fits into memory.
 MOST_POST_BYTES = 1 << 34
 
@@ -81,15 +83,18 @@ class FolderBoard:
 
     def post(self, name: str, content: bytes, *, replace: bool = False) -> None:
         path = self.folder / name
-        there = self.find(name) is not None
-        if there and not replace:
+        if not replace and self.find(name) is not None:
             return
+        self._require_visible()
         try:
             _make_way(path)
             temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
             try:
-                temporary.write_bytes(self._head(name, content) + content)
-                _place(temporary, path, replace=os.path.lexists(path))
+                with temporary.open("xb") as stream:
+                    stream.write(self._head(name, content))
+                    stream.write(content)
+                if replace or (not _placed(temporary, path) and self.find(name) is None):
+                    temporary.replace(path)
             finally:
                 temporary.unlink(missing_ok=True)
         except OSError as error:
@@ -102,7 +107,7 @@ class FolderBoard:
         begun = time.monotonic()
         while (found := self._seen(name, span)) is None or hashlib.sha256(found).hexdigest() != digest:
             waited = time.monotonic() - begun
-            if waited > (SECONDS_TO_SEE if self._visible else 2.0):
+            if waited > (SECONDS_TO_SEE if self._visible else SECONDS_UNSEEN):
                 raise self._unseen(name)
             check_cancelled()
             time.sleep(min(0.5, 0.01 + waited / 4))
@@ -111,11 +116,14 @@ class FolderBoard:
     def find(self, name: str) -> bytes | None:
         room = len(self._head(name, b""))
         try:
-            content = _content(self.folder / name, MOST_POST_BYTES)
+            with _opened(self.folder / name, MOST_POST_BYTES) as stream:
+                head = stream.read(room)
+                if not head.startswith(self._owned(name)):
+                    return None  # of somebody else, and of any size
+                blob = stream.read()
         except OSError:
             return None
-        blob = content[room:]
-        return blob if content[:room] == self._head(name, blob) else None
+        return blob if head == self._head(name, blob) else None
 
     def _seen(self, name: str, span: tuple[int, int] | None) -> bytes | None:
         """A post, or some bytes of it, whose own hash says whether they are whole."""
@@ -144,13 +152,25 @@ class FolderBoard:
     def _visible(self) -> bool:
         return (self.folder / MANIFEST).exists()
 
+    def _require_visible(self) -> None:
+        """Refuse to make a folder where there is none: nobody else would see it."""
+        begun = time.monotonic()
+        while not self._visible:
+            if time.monotonic() - begun > SECONDS_UNSEEN:
+                raise self._not_seen()
+            check_cancelled()
+            time.sleep(0.1)
+
+    def _not_seen(self) -> DopeError:
+        return DopeError(
+            f"a worker on {socket.gethostname()} does not see {self.folder}; expected a folder that all workers see "
+            f"under this name, as they see the arrays."
+        )
+
     def _unseen(self, name: str) -> DopeError:
-        host = socket.gethostname()
         if not self._visible:
-            return DopeError(
-                f"a worker on {host} does not see {self.folder}; expected a folder that all workers see under this "
-                f"name, as they see the arrays."
-            )
+            return self._not_seen()
+        host = socket.gethostname()
         damaged = (self.folder / name).exists()
         what = "is damaged, or another one than was left" if damaged else f"is not there after {SECONDS_TO_SEE:.0f} s"
         return DopeError(
@@ -160,7 +180,10 @@ class FolderBoard:
 
     def _head(self, name: str, blob: bytes) -> bytes:
         """The first line of a post's file: whose it is, what it is, and the hash of the rest. As long for any blob."""
-        return f"{self._identity} {name} {hashlib.sha256(blob).hexdigest()}\n".encode()
+        return self._owned(name) + f"{hashlib.sha256(blob).hexdigest()}\n".encode()
+
+    def _owned(self, name: str) -> bytes:
+        return f"{self._identity} {name} ".encode()
 
 
 def _elsewhere(folder: str, identity: str) -> FolderBoard:
@@ -257,13 +280,19 @@ def _identity(manifest: dict[str, Any]) -> str:
 
 
 def _content(path: Path, most: int) -> bytes:
-    """What is in a file; OSError where there is none, or something else, or more than so many bytes."""
+    """What is in a file; OSError as by `_opened`."""
+    with _opened(path, most) as stream:
+        return stream.read()
+
+
+def _opened(path: Path, most: int) -> BinaryIO:
+    """A file, to be read; OSError where there is none, or something else, or more than so many bytes."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError("not a file")  # opening a pipe would wait for its writer
     if status.st_size > most:
         raise OSError(f"{status.st_size} bytes, expected {most} at most")
-    return path.read_bytes()
+    return path.open("rb")
 
 
 def _make_way(path: Path) -> None:
@@ -275,21 +304,19 @@ def _make_way(path: Path) -> None:
         _set_aside(path)
 
 
-def _place(temporary: Path, path: Path, *, replace: bool) -> None:
-    """Give a post its name. What is damaged is replaced; one that somebody has left a moment ago stays.
+def _placed(temporary: Path, path: Path) -> bool:
+    """Give a post its name, unless something has that already; whether it was given.
 
-    Without links (FAT, some network file systems) it would be replaced. Who goes on from a board reads the posts
+    Without links (FAT, some network file systems) what is there is replaced. Who goes on from a board reads the posts
     themselves, so that this could matter only to a worker that read the first in the moment before.
     """
-    if replace:
-        temporary.replace(path)
-        return
     try:
         os.link(temporary, path)
     except FileExistsError:
-        return
+        return False
     except OSError:
         temporary.replace(path)
+    return True
 
 
 def _set_aside(path: Path) -> None:

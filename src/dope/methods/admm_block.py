@@ -137,7 +137,7 @@ class BlockWorker:
     def __init__(self, recipe: BlockRecipe) -> None:
         self._recipe, self._key = recipe, (recipe.run, recipe.number)
         self._open: OpenedBlock | None = None
-        weakref.finalize(self, shelf.take, self._key)
+        weakref.finalize(self, shelf.discard, self._key)
 
     def __call__(self, message: Message, posts: Sequence[Content], work: Work) -> Post:
         kept = self._recipe.room is None

@@ -108,7 +108,9 @@ class Bracketing:
             except Leave:
                 stopped = "cancelled"
                 break
-        if stopped is None and run.open:
+        if stopped is not None and run.open:
+            run.settle()
+        elif run.open:
             stopped, number = yield from self._flows(run, number, begun)
         yield run.last(number + 1, stopped or "exact", begun)
 
@@ -284,6 +286,11 @@ class _Run:
 
     def flows(self) -> _Flowing:
         return _Flowing(self)
+
+    def settle(self) -> None:
+        """Labels for the sites that are still open, block by block."""
+        with self.flows() as flows:
+            next(flows.sweeps())
 
     def step(self, number: int, seconds: float) -> BracketingStep:
         left = self.open

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
-from threading import Lock
+from dataclasses import dataclass
+from threading import Lock, RLock
 from typing import Any
 
 Folded = tuple[list[bytes], Callable[[list[bytes]], Any]]
@@ -20,52 +21,96 @@ Folded = tuple[list[bytes], Callable[[list[bytes]], Any]]
 
 
 class _SpillFile:
-    """Pieces of bytes in one file without a name; a piece that is written again takes its old place, if it fits."""
+    """Bytes in one file without a name. A place is one record's from `write` until `free`, and then another's."""
 
     def __init__(self) -> None:
         self._file: Any = None
-        self._places: dict[Hashable, tuple[int, int]] = {}
-        self._end = 0
-        self._lock = Lock()
+        self._free: list[tuple[int, int]] = []  # (size, where) of places that nobody uses
+        self._used, self._end = 0, 0
+        self._lock = RLock()  # a finalizer may free a place in the middle of anything
 
-    def write(self, key: Hashable, pieces: list[bytes]) -> None:
-        size = sum(map(len, pieces))
+    def write(self, pieces: list[bytes]) -> tuple[int, int]:
+        """The place that they are in now: its size, and where it begins."""
+        place = self._taken(sum(map(len, pieces)))
+        at = place[1]
+        try:
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    written = os.pwrite(self._file.fileno(), view, at)
+                    at, view = at + written, view[written:]
+        except BaseException:
+            self.free(place)
+            raise
+        return place
+
+    def read(self, place: tuple[int, int], lengths: list[int]) -> list[bytes]:
+        at, pieces = place[1], []
+        for length in lengths:
+            parts, missing = [], length
+            while missing:  # a system reads no more than 2 GiB at once
+                part = os.pread(self._file.fileno(), missing, at)
+                if not part:
+                    raise OSError("the file ends before its pieces do")
+                parts.append(part)
+                at, missing = at + len(part), missing - len(part)
+            pieces.append(b"".join(parts))
+        return pieces
+
+    def free(self, place: tuple[int, int]) -> None:
+        with self._lock:
+            self._used -= 1
+            self._free.append(place)
+            if not self._used:
+                self._free, self._end = [], 0
+                self._file.truncate(0)
+
+    def _taken(self, size: int) -> tuple[int, int]:
         with self._lock:
             if self._file is None:
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
-            at, room = self._places.get(key, (0, -1))
-            if room < size:
-                at, self._end = self._end, self._end + size
-                self._places[key] = at, size
-        for piece in pieces:
-            view = memoryview(piece)
-            while view:
-                written = os.pwrite(self._file.fileno(), view, at)
-                at, view = at + written, view[written:]
+            self._used += 1
+            fitting = [place for place in self._free if place[0] >= size]
+            if fitting:
+                self._free.remove(min(fitting))
+                return min(fitting)
+            self._end += size
+            return size, self._end - size
 
-    def read(self, key: Hashable, lengths: list[int]) -> list[bytes]:
-        at, _ = self._places[key]
-        pieces = []
-        for length in lengths:
-            pieces.append(os.pread(self._file.fileno(), length, at))
-            at += length
-        return pieces
+
+@dataclass(frozen=True, eq=False)
+class _Folded:
+    """What was put on the shelf, as bytes: where they are, and what makes it of them again."""
+
+    place: tuple[int, int]
+    lengths: list[int]
+    restored: Callable[[list[bytes]], Any]
 
 
 _lock = Lock()
 _open: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-_folded: dict[Hashable, tuple[list[int], Callable[[list[bytes]], Any]]] = {}
+_folded: dict[Hashable, _Folded] = {}
+_gone: deque[Hashable] = deque()  # keys to be forgotten by whoever has the lock next
 _spill = _SpillFile()
 
 
 def take(key: Hashable) -> Any | None:
     """What was put there under this key, which is the caller's alone now; None where it is gone, or somebody has it."""
     with _lock:
+        _forget_gone()
         found = _open.pop(key, None)
         if found is not None:
             return found[0]
-        lengths, restore = _folded.pop(key, ([], None))
-    return None if restore is None else restore(_spill.read(key, lengths))
+        folded = _folded.pop(key, None)
+    if folded is None:
+        return None
+    try:
+        pieces = _spill.read(folded.place, folded.lengths)
+    except OSError:  # such as a disk that fails: it will be opened again
+        return None
+    finally:
+        _spill.free(folded.place)
+    return folded.restored(pieces)
 
 
 def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False) -> None:
@@ -76,7 +121,8 @@ def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False
     """
     leaving: list[tuple[Hashable, Any]] = []
     with _lock:
-        _folded.pop(key, None)
+        _forget_gone()
+        older = _folded.pop(key, None)
         _open.pop(key, None)
         held = sum(one for _, one in _open.values())
         while held + size > room:
@@ -90,37 +136,48 @@ def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False
             _open[key] = what, size
         else:
             leaving.append((key, what))
+    if older is not None:
+        _spill.free(older.place)
     for name, gone in leaving:
         _fold(name, gone)
 
 
-def clear(run: Hashable) -> None:
-    """Take away all that is of a run: keys are pairs of the run's name and something of its own."""
-    with _lock:
-        for held in (_open, _folded):
-            for key in [key for key in held if _run(key) == run]:
-                del held[key]
-
-
-def discard(key: Hashable) -> None:
-    """Forget what is under a key."""
-    with _lock:
-        _open.pop(key, None)
-        _folded.pop(key, None)
+def _run(key: Hashable) -> Hashable:
+    """Keys are pairs of a run's name and something of its own."""
+    return key[0] if isinstance(key, tuple) else key
 
 
 def _fold(key: Hashable, what: Any) -> None:
     if not hasattr(what, "folded"):
         return
-    pieces, restore = what.folded()
+    pieces, restored = what.folded()
     try:
-        _spill.write(key, pieces)
+        place = _spill.write(pieces)
     except OSError:  # such as a full disk: it will be opened again
         return
+    folded = _Folded(place, [len(piece) for piece in pieces], restored)
     with _lock:
+        older = folded if key in _open else _folded.get(key)
         if key not in _open:
-            _folded[key] = [len(piece) for piece in pieces], restore
+            _folded[key] = folded
+    if older is not None:
+        _spill.free(older.place)
 
 
-def _run(key: Hashable) -> Hashable:
-    return key[0] if isinstance(key, tuple) else key
+def discard(key: Hashable) -> None:
+    """Forget what is under a key. Finalizers call this, also in a thread that has the lock: it waits for nobody."""
+    _gone.append(key)
+    if _lock.acquire(blocking=False):
+        try:
+            _forget_gone()
+        finally:
+            _lock.release()
+
+
+def _forget_gone() -> None:
+    while _gone:
+        key = _gone.popleft()
+        _open.pop(key, None)
+        folded = _folded.pop(key, None)
+        if folded is not None:
+            _spill.free(folded.place)
