@@ -26,7 +26,7 @@ from simulate_costs import measure, newest, overhead
 from simulate_curves import KERNELS, MEMORY, curves, point
 from simulate_figures import figures
 from simulate_tables import sections
-from simulation import CHANGES, Cluster
+from simulation import Cluster
 from tables import between
 
 RESULTS = lines.RESULTS / "simulate.jsonl"
@@ -55,7 +55,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--kernel", type=int, default=3)
     parser.add_argument("--memory", default=MEMORY, help="of each worker")
-    parser.add_argument("--change", choices=list(CHANGES), default="as it is", help="of the coordinator")
     for name in ("storage", "stream", "network", "mtbf", "repair", "slow", "slowness", "join"):
         parser.add_argument(f"--{name}", type=float, default=getattr(Cluster(1), name))
     parser.add_argument("--run", help=argparse.SUPPRESS)
@@ -96,7 +95,7 @@ def _asked_for(options: argparse.Namespace) -> Iterator[Record]:
         names = ("storage", "stream", "network", "mtbf", "repair", "slow", "slowness", "join")
         cluster = {name: getattr(options, name) for name in names}
         cluster["latency"] = newest(found, "overhead")["latency"]
-        settings = {"kernel": options.kernel, "memory": options.memory, "change": options.change}
+        settings = {"kernel": options.kernel, "memory": options.memory}
         yield point(found, "alone", options.sites, options.workers, **settings, **cluster)
 
 

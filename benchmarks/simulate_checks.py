@@ -120,8 +120,7 @@ def run(settings: Record) -> Record:
         "seconds": ended - begun,
         "cpu_seconds": ours,
         "others": max(0.0, others / (ended - begun) / (os.cpu_count() or 1)),
-        "sent": sum(step.tasks.bytes_sent for step in result.trace),
-        "received": sum(step.tasks.bytes_received for step in result.trace),
+        "left": sum(step.tasks.bytes_received for step in result.trace),
         "dask_sent": sum(one.bytes_sent for one in told if one is not None) or None,
         "rounds": rounds,
         "costs": asdict(costs),
@@ -129,12 +128,10 @@ def run(settings: Record) -> Record:
 
 
 def local_costs(found: list[Record], kind: str, side: int) -> list[Costs]:
-    """Of runs of one worker alone, with what tasks take beside their work; codes alone are counted as bytes."""
+    """Of runs of one worker alone, with what tasks take beside their work."""
     costs = []
     for one in quiet_runs(found, "Dask(local:1)" if kind == "Dask" else "Threads(1)", side):
-        rounds = [
-            r for r in one["rounds"] if r["kind"].lower() in ("look", "measure", "finish")
-        ]  # in which nothing is stored
+        rounds = [r for r in one["rounds"] if r["kind"] in ("measure", "finish")]
         task = max(0.0, sum(r["seconds"] - r["work"] for r in rounds) / sum(r["tasks"] for r in rounds))
         if kind == "Dask":
             task = newest(found, "overhead")["task_seconds"]
@@ -155,7 +152,7 @@ def contention(found: list[Record], kind: str, side: int) -> float:
     names = ("Threads(1)", "Threads(2)") if kind == "Threads" else ("Dask(local:1)", "Dask(local:2)")
     one, two = (
         median(
-            next(float(r["work"]) for r in run["rounds"] if r["kind"].lower() == "prove")
+            next(float(r["work"]) for r in run["rounds"] if r["kind"] == "prove")
             for run in quiet_runs(found, name, side)
         )
         for name in names
@@ -174,10 +171,10 @@ def compared(found: list[Record], executor: str, side: int, small: int) -> Recor
     plan = plan_for_workers(outline_energy((side,) * 3), memory=1 << 50, blocks=blocks, workers=workers)
     seconds = [r["seconds"] for r in runs]
     record = {"executor": executor, "side": side, "all": seconds, "measured": median(seconds)}
-    record["bytes"] = median(r["sent"] + r["received"] for r in runs)
+    record["bytes"] = median(r["left"] for r in runs)
     for name, source in (("small", small), ("own", side)):
         cluster = replace(cluster, contention=contention(found, kind, source) if workers > 1 else 1.0)
         told = [simulated(plan, costs, cluster) for costs in local_costs(found, kind, source)]
         record[name] = median(one["seconds"] for one in told)
-        record[f"{name}_bytes"] = median(one["sent"] + one["received"] for one in told)
+        record[f"{name}_bytes"] = median(one["left_bytes"] for one in told)
     return record

@@ -8,7 +8,7 @@ from typing import Any
 
 from lines import Record
 from simulate_costs import cluster_costs, newest
-from simulation import CHANGES, Cluster, simulated
+from simulation import Cluster, simulated
 
 from dope.forecast import outline_energy, plan_for_workers
 from dope.memory import as_bytes
@@ -25,22 +25,17 @@ def curves(found: list[Record]) -> Iterator[Record]:
     latency = newest(found, "overhead")["latency"]
     for sites in SIZES:
         for workers in WORKERS:
-            for name in ("as it is", "streamed, 16 cores"):
-                yield point(found, "workers", sites, workers, change=name, latency=latency)
+            yield point(found, "workers", sites, workers, latency=latency)
     for kernel in KERNELS:
         for workers in WORKERS:
-            for name in CHANGES:
-                yield point(found, "kernels", 1e12, workers, kernel=kernel, change=name, latency=latency)
+            yield point(found, "kernels", 1e12, workers, kernel=kernel, latency=latency)
     for memory in ("1GB", "2GB", "4GB", "8GB", "16GB", "32GB", "64GB", "128GB"):
-        for name in ("as it is", "streamed, 16 cores"):
-            yield point(found, "blocks", 1e12, 100, memory=memory, change=name, latency=latency)
+        yield point(found, "blocks", 1e12, 100, memory=memory, latency=latency)
     for hours in (0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1000.0):
         for kernel in (3, 9):
-            change = "streamed, 16 cores"
-            yield point(found, "failures", 1e12, 1000, kernel=kernel, change=change, latency=latency, mtbf=hours * HOUR)
+            yield point(found, "failures", 1e12, 1000, kernel=kernel, latency=latency, mtbf=hours * HOUR)
     for slow in (0.0, 0.01, 0.1):
-        change = "streamed, 16 cores"
-        yield point(found, "stragglers", 1e12, 1000, kernel=9, change=change, latency=latency, slow=slow, slowness=3.0)
+        yield point(found, "stragglers", 1e12, 1000, kernel=9, latency=latency, slow=slow, slowness=3.0)
 
 
 def point(
@@ -51,13 +46,12 @@ def point(
     *,
     kernel: int = 3,
     memory: str = MEMORY,
-    change: str = "as it is",
     **cluster: Any,
 ) -> Record:
     costs = cluster_costs(found, kernel)
     plan = plan_for_workers(outline_energy(cube(sites), kernel=kernel), memory=as_bytes(memory), workers=workers)
-    told = simulated(plan, costs, Cluster(workers, **CHANGES[change], **cluster))
-    named = {"what": "simulated", "curve": curve, "about": sites, "kernel": kernel, "memory": memory, "change": change}
+    told = simulated(plan, costs, Cluster(workers, **cluster))
+    named = {"what": "simulated", "curve": curve, "about": sites, "kernel": kernel, "memory": memory}
     return {**named, **told}
 
 
@@ -71,6 +65,6 @@ def newest_points(found: list[Record], curve: str, **fields: Any) -> list[Record
     chosen: dict[str, Record] = {}
     for record in found:
         if all(record.get(name) == value for name, value in {"curve": curve, **fields}.items()):
-            key = (record["about"], record["kernel"], record["memory"], record["change"], record["cluster"])
+            key = (record["about"], record["kernel"], record["memory"], record["cluster"])
             chosen[json.dumps(key)] = record
     return sorted(chosen.values(), key=lambda r: (r["about"], r["cluster"]["workers"], r["worker_bytes"]))

@@ -22,7 +22,7 @@ def figures(found: list[Record], folder: Path) -> None:
     with mpl.rc_context({"svg.hashsalt": "dope", "svg.fonttype": "path", "font.size": 9}):
         for name, draw, columns in (
             ("scaling_workers", _draw_workers, 2),
-            ("scaling_coordinator", _draw_kernels, 2),
+            ("scaling_coordinator", _draw_kernels, 1),
             ("scaling_blocks", _draw_blocks, 1),
             ("scaling_failures", _draw_failures, 1),
         ):
@@ -34,53 +34,47 @@ def figures(found: list[Record], folder: Path) -> None:
 
 def _draw_workers(panels: Any, found: list[Record]) -> None:
     for sites, color in zip(SIZES, SHADES, strict=True):
-        for change, style in (("as it is", "-"), ("streamed, 16 cores", ":")):
-            points = newest_points(found, "workers", about=sites, change=change)
-            workers = [r["cluster"]["workers"] for r in points]
-            label = f"10^{round(math.log10(sites))} sites" if style == "-" else None
-            panels[0].loglog(workers, [r["seconds"] / HOUR for r in points], style, color=color, label=label)
-            panels[1].semilogx(workers, [100 * r["efficiency"] for r in points], style, color=color)
+        points = newest_points(found, "workers", about=sites)
+        workers = [r["cluster"]["workers"] for r in points]
+        label = f"10^{round(math.log10(sites))} sites"
+        panels[0].loglog(workers, [r["seconds"] / HOUR for r in points], color=color, label=label)
+        panels[1].semilogx(workers, [100 * r["efficiency"] for r in points], color=color)
     panels[0].set_ylabel("hours")
     panels[1].set_ylabel("of the workers' time at work, %")
     panels[0].set_ylim(top=1e5)
     panels[0].legend(frameon=False, ncols=3, loc="upper center", fontsize=8)
-    panels[1].plot([], [], "-", color=GREY, label="as it is")
-    panels[1].plot([], [], ":", color=GREY, label="streamed, 16 cores")
-    panels[1].legend(frameon=False)
     for axes in panels:
         axes.set_xlabel("workers, kernel 3")
         axes.grid(alpha=0.3)
 
 
 def _draw_kernels(panels: Any, found: list[Record]) -> None:
-    for axes, change in zip(panels, ("as it is", "streamed, 16 cores"), strict=True):
-        for kernel, color in zip(KERNELS, SHADES[1:], strict=True):
-            points = newest_points(found, "kernels", kernel=kernel, change=change)
-            workers = [r["cluster"]["workers"] for r in points]
-            axes.semilogx(workers, [100 * r["efficiency"] for r in points], "o-", ms=3, color=color, label=str(kernel))
-        axes.set_title(f"coordinator {change}, 10^12 sites", fontsize=10)
-        axes.set_xlabel("workers")
-        axes.set_ylabel("of the workers' time at work, %")
-        axes.grid(alpha=0.3)
-    panels[0].legend(frameon=False, title="kernel")
+    axes = panels[0]
+    for kernel, color in zip(KERNELS, SHADES[1:], strict=True):
+        points = newest_points(found, "kernels", kernel=kernel)
+        workers = [r["cluster"]["workers"] for r in points]
+        axes.semilogx(workers, [100 * r["efficiency"] for r in points], "o-", ms=3, color=color, label=str(kernel))
+    axes.axhline(50, color=GREY, lw=0.8)
+    axes.set_xlabel("workers, 10^12 sites")
+    axes.set_ylabel("of the workers' time at work, %")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, title="kernel")
 
 
 def _draw_blocks(panels: Any, found: list[Record]) -> None:
     axes = panels[0]
-    for change, color in (("as it is", BLUE), ("streamed, 16 cores", ORANGE)):
-        points = newest_points(found, "blocks", change=change)
-        sides = [math.prod(r["block_shape"]) ** (1 / 3) for r in points]
-        axes.semilogx(sides, [r["seconds"] / HOUR for r in points], "o-", ms=3, color=color, label=change)
-        for r, side in zip(points, sides, strict=True):
-            place = (side, r["seconds"] / HOUR)
-            axes.annotate(r["memory"], place, textcoords="offset points", xytext=(0, 5), fontsize=7, ha="center")
+    points = newest_points(found, "blocks")
+    sides = [math.prod(r["block_shape"]) ** (1 / 3) for r in points]
+    axes.semilogx(sides, [r["seconds"] / HOUR for r in points], "o-", ms=3, color=BLUE)
+    for r, side in zip(points, sides, strict=True):
+        place = (side, r["seconds"] / HOUR)
+        axes.annotate(r["memory"], place, textcoords="offset points", xytext=(0, 5), fontsize=7, ha="center")
     axes.set_xlabel("side of a block, and memory of a worker; 100 workers")
     axes.set_xticks([200, 300, 400, 600, 800, 1100], ["200", "300", "400", "600", "800", "1100"])
     axes.minorticks_off()
     axes.set_ylabel("hours")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
 
 
 def _draw_failures(panels: Any, found: list[Record]) -> None:

@@ -9,7 +9,6 @@ from lines import Record
 from simulate_checks import EXECUTORS, compared
 from simulate_costs import costs_from, newest
 from simulate_curves import HOUR, KERNELS, SIZES, newest_points
-from simulation import CHANGES
 from tables import markdown
 
 
@@ -32,7 +31,8 @@ def _measured(found: list[Record]) -> str:
     told = newest(found, "overhead")
     return (
         f"Measured on {'; '.join(machines)}, {' and '.join(days)}. Dask took {1000 * told['task_seconds']:.1f} ms and "
-        f"{told['task_bytes']:,.0f} bytes for a task beside its work, {1000 * told['latency']:.0f} ms there and back."
+        f"{told['task_bytes']:,.0f} bytes for a task beside its work, {1000 * told['latency']:.0f} ms there and back; a "
+        f"block told {told['summary_bytes']:,.0f} bytes in reply."
     )
 
 
@@ -42,24 +42,20 @@ def _costs_table(found: list[Record]) -> str:
         costs = costs_from(newest(found, "costs", kernel=kernel)["costs"])
         by_name = {one.name: one for one in costs.rounds}
         each = [1e9 * (by_name[n].read + by_name[n].solve + by_name[n].write) for n in ("measure", "pass 1", "finish")]
-        own = [1e9 * value for value in (costs.store, costs.fetch, costs.pack)]
-        codes = [by_name["pass 1"].received, by_name["finish"].sent]
-        rows.append(
-            [f"{kernel}, {costs.neighbors}", *(f"{v:,.0f}" for v in each), *(f"{v:.1f}" for v in own)]
-            + [f"{1000 * v:.1f}" for v in codes]
-        )
-    head = ["kernel, neighbours", "measure, ns per site", "pass 1", "finish", "coordinator: store", "fetch", "pack"]
-    return markdown([*head, "bytes back per 1000 sites", "bytes out, finish"], rows)
+        row = [f"{kernel}, {costs.neighbors}", *(f"{v:,.0f}" for v in each), f"{1000 * costs.count:.2f}"]
+        rows.append([*row, f"{1000 * by_name['pass 1'].left:.1f}"])
+    head = ["kernel, neighbours", "measure, ns per site", "pass 1", "finish", "coordinator, ms per task"]
+    return markdown([*head, "bytes left per 1000 sites, pass 1"], rows)
 
 
 def _check_table(found: list[Record]) -> str:
     """Each volume, by the costs of the next smaller one and by its own."""
     sides = sorted({r["side"] for r in found if r["what"] == "real"})
     if len(sides) < 2:
-        raise SystemExit("no real runs of two volumes; measure first: --check")
+        return "Not measured yet with this coordinator."
     rows = [_check_row(compared(found, e, side, small)) for small, side in pairwise(sides) for e in EXECUTORS]
     head = ["volume", "executor", "measured s", "all runs", "simulated by the smaller", "error", "by its own", "error"]
-    return markdown([*head, "bytes", "simulated by the smaller", "error", "by its own", "error"], rows, left=2)
+    return markdown([*head, "bytes left", "simulated by the smaller", "error", "by its own", "error"], rows, left=2)
 
 
 def _check_row(one: Record) -> list[str]:
@@ -80,31 +76,25 @@ def _error(told: float, real: float) -> str:
 def _coordinator_table(found: list[Record]) -> str:
     rows = []
     for kernel in KERNELS:
-        cells = []
-        for change in CHANGES:
-            points = newest_points(found, "kernels", kernel=kernel, change=change)
-            half = [r["cluster"]["workers"] for r in points if r["efficiency"] >= 0.5]
-            cells += [f"{max(half, default=0):,}", f"{min(r['seconds'] for r in points) / HOUR:.2g}"]
-        one = newest_points(found, "kernels", kernel=kernel, change="as it is")[0]
-        limit = one["work_seconds"] / one["coordinator_seconds"]
-        rows.append([str(kernel), f"{one['work_seconds'] / HOUR:,.0f}", f"{one['coordinator_seconds'] / HOUR:.1f}"])
-        rows[-1] += [f"**{limit:,.0f}**", *cells]
-    head = ["kernel", "hours of one worker", "hours of the coordinator", "workers that take as long"]
-    for change in CHANGES:
-        head += [f"{change}: most workers at work half of the time", "least hours"]
-    return markdown(head, rows)
+        points = newest_points(found, "kernels", kernel=kernel)
+        half = max((r["cluster"]["workers"] for r in points if r["efficiency"] >= 0.5), default=0)
+        one, fastest = points[0], min(points, key=lambda r: float(r["seconds"]))
+        row = [str(kernel), f"{one['work_seconds'] / HOUR:,.0f}", f"{one['blocks']:,}"]
+        row += [f"{one['coordinator_seconds']:.1f}", f"**{half:,}**", f"{fastest['seconds'] / HOUR:.2g}"]
+        rows.append([*row, f"{fastest['cluster']['workers']:,}"])
+    head = ["kernel", "hours of one worker", "blocks", "seconds of the coordinator"]
+    return markdown([*head, "most workers at work half of the time", "least hours", "with workers"], rows)
 
 
 def _sizes_table(found: list[Record]) -> str:
     rows = []
     for sites in SIZES:
-        for change in ("as it is", "streamed, 16 cores"):
-            points = {r["cluster"]["workers"]: r for r in newest_points(found, "workers", about=sites, change=change)}
-            some = [points[w] for w in (1, 10, 100, 1000, 10_000, 100_000)]
-            rows.append([f"10^{round(math.log10(sites))}", change, *(_time(r["seconds"]) for r in some)])
-            rows[-1].append(f"{some[-1]['sent'] + some[-1]['received']:.1e}")
-    head = ["sites", "coordinator", "1 worker", *(f"{w:,} workers" for w in (10, 100, 1000, 10_000, 100_000))]
-    return markdown([*head, "bytes of messages"], rows, left=2)
+        points = {r["cluster"]["workers"]: r for r in newest_points(found, "workers", about=sites)}
+        some = [points[w] for w in (1, 10, 100, 1000, 10_000, 100_000)]
+        row = [f"10^{round(math.log10(sites))}", *(_time(r["seconds"]) for r in some)]
+        rows.append([*row, f"{some[2]['sent'] + some[2]['received']:.1e}", f"{some[2]['left_bytes']:.1e}"])
+    head = ["sites", "1 worker", *(f"{w:,} workers" for w in (10, 100, 1000, 10_000, 100_000))]
+    return markdown([*head, "bytes of messages, 100 workers", "bytes of posts"], rows)
 
 
 def _failures_table(found: list[Record]) -> str:

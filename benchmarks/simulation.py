@@ -4,11 +4,10 @@ The rounds, their blocks, bytes and seconds by the site are those of `dope.forec
 is replayed event by event: who waits for whom, for storage that all share, for the coordinator, for the slowest block,
 and for blocks that were lost with their worker.
 
-    coordinator   one server. As the method is now, it packs all messages before the first is sent, and stores replies
-                  as they come; `streamed` is the method as it could be, which packs a message when a worker is free,
-                  and does all of it in so many `lanes`
+    coordinator   one server. It makes all tasks of a round before the first is sent, so much time for each, and hands
+                  them out one by one
     workers       each at one task at a time: its box from storage, then seconds drawn from those of real blocks
-    storage       a bandwidth, shared alike by all who read or write
+    storage       a bandwidth, shared alike by all who read or write: arrays, labels, and posts for each other
     failures      of each worker, as a Poisson process; its task is lost, noticed, and handed out again
 """
 
@@ -19,7 +18,6 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from lines import Record
@@ -44,7 +42,6 @@ class Cluster:
     handed_out : whether tasks are, by the coordinator, several blocks at a time where there are many; else workers
         take them from a queue.
     latency : seconds from the coordinator to a worker and back.
-    streamed, lanes : whether the coordinator packs while others work, and on how many cores it does all.
     mtbf : seconds between two failures of a worker; notice and repair : until the coordinator knows, and until the
         worker is back.
     slow, slowness : the share of workers that are slow, and how many times as long they take.
@@ -59,22 +56,12 @@ class Cluster:
     network: float = 1.25e9
     latency: float = 0.015
     handed_out: bool = True
-    streamed: bool = False
-    lanes: int = 1
     mtbf: float = math.inf
     notice: float = 1.0
     repair: float = 300.0
     slow: float = 0.0
     slowness: float = 2.0
     join: float = 0.0
-
-
-# What the coordinator could do otherwise.
-CHANGES: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "streamed": {"streamed": True},
-    "streamed, 16 cores": {"streamed": True, "lanes": 16},
-}
 
 
 class Shared:
@@ -128,16 +115,17 @@ class Shared:
 
 @dataclass
 class Played:
-    """A round, as it went: seconds in all, of messages being packed while workers wait, and of workers."""
+    """A round, as it went: seconds in all, of tasks being made while workers wait, and of workers."""
 
     name: str
     tasks: int
     seconds: float = 0.0
-    packing: float = 0.0
+    making: float = 0.0
     work: float = 0.0
     sent: float = 0.0
     received: float = 0.0
     read_bytes: float = 0.0
+    left: float = 0.0
     lost: int = 0
     wasted: float = 0.0
 
@@ -204,14 +192,12 @@ class Simulation:
         """One round: messages, tasks, replies."""
         cluster, begun = self.cluster, self.now
         played = Played(forecast.name, forecast.tasks)
-        played.sent, played.received, played.read_bytes = forecast.sent, forecast.received, forecast.read_bytes
-        packing, storing = forecast.packing / cluster.lanes, forecast.storing / cluster.lanes
+        played.sent, played.received = forecast.sent, forecast.received
+        played.read_bytes, played.left = forecast.read_bytes, forecast.left
         tasks = Tasks.of(forecast, self.costs, cluster, self._rng)
-        played.work = sum(tasks.seconds)
-        if not cluster.streamed:
-            self._pass_time(packing)
-            played.packing, packing = packing, 0.0
-        self._work(tasks, played, packing / len(tasks.seconds), storing / len(tasks.seconds))
+        played.work, played.making = sum(tasks.seconds), forecast.coordinator
+        self._pass_time(played.making)
+        self._work(tasks, played)
         played.seconds = self.now - begun
         return played
 
@@ -227,11 +213,11 @@ class Simulation:
                 self._fail(worker)
         self.now = end
 
-    def _work(self, tasks: Tasks, played: Played, packing: float, storing: float) -> None:
+    def _work(self, tasks: Tasks, played: Played) -> None:
         """Until the last task of a round is done, and its reply taken."""
         cluster, number = self.cluster, len(tasks.seconds)
-        handing = packing + self.costs.task + played.sent / number / cluster.network
-        taking = storing + played.received / number / cluster.network
+        handing = self.costs.task + played.sent / number / cluster.network
+        taking = played.received / number / cluster.network
         latency = 0.0 if played.work / number < SHORT_SECONDS else cluster.latency
         storage = Shared(lambda n: min(cluster.stream, cluster.storage / n))
         cores = cluster.cores or math.inf
@@ -305,7 +291,7 @@ def simulated(plan: Plan, costs: Costs, cluster: Cluster, seed: int = 0) -> Reco
     simulation = Simulation(costs, cluster, seed)
     played = [simulation.play(forecast) for forecast in forecast_rounds(plan, costs)]
     seconds, work = simulation.now, sum(one.work for one in played)
-    alone = sum(one.packing for one in played)
+    alone = sum(one.making for one in played)
     ideal = work / cluster.workers
     return {
         "sites": plan.sites,
@@ -317,16 +303,17 @@ def simulated(plan: Plan, costs: Costs, cluster: Cluster, seed: int = 0) -> Reco
         "cluster": {name: value for name, value in asdict(cluster).items() if value not in (math.inf, None)},
         "seconds": seconds,
         "work_seconds": work,
-        "coordinator_seconds": sum(one.coordinator for one in forecast_rounds(plan, costs)) / cluster.lanes,
+        "coordinator_seconds": alone,
         "efficiency": ideal / seconds,
         "shares": {
             "work": ideal / seconds,
-            "packing": alone / seconds,
+            "making": alone / seconds,
             "waiting": max(0.0, 1.0 - (ideal + alone) / seconds),
         },
         "sent": sum(one.sent for one in played),
         "received": sum(one.received for one in played),
         "read_bytes": sum(one.read_bytes for one in played),
+        "left_bytes": sum(one.left for one in played),
         "lost": sum(one.lost for one in played),
         "wasted_seconds": sum(one.wasted for one in played),
         "given_up": simulation.given_up,

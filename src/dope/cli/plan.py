@@ -82,12 +82,13 @@ def forecast_rows(plan: Plan, rounds: list[Forecast]) -> dict[str, str]:
     coordinator = sum(one.coordinator for one in rounds)
     busiest = max(rounds, key=lambda one: one.sent + one.received)
     held = max(one.received for one in rounds) + max(one.sent for one in rounds)
-    read = sum(one.read_bytes for one in rounds)
+    read, left = (sum(values) for values in zip(*((one.read_bytes, one.left) for one in rounds), strict=True))
     workers = plan.executor.workers
     rows = {
         "memory of a worker": as_text(plan.worker_bytes),
-        "memory of the coordinator": f"{as_text(held)} of messages and codes",
+        "memory of the coordinator": f"{as_text(held)} of tasks and replies",
         "read from storage": f"{as_text(read)} in {len(rounds)} rounds, {plan.halo - 1:.1%} of it twice, around blocks",
+        "left in the folder": f"{as_text(left)} of posts, by blocks for their neighbours",
         "bytes per round": f"up to {as_text(busiest.sent)} out and {as_text(busiest.received)} back ({busiest.name})",
         "bytes in all rounds": as_text(sum(one.sent + one.received for one in rounds)),
     }
@@ -95,16 +96,11 @@ def forecast_rows(plan: Plan, rounds: list[Forecast]) -> dict[str, str]:
         some = [one for one in rounds if one.name.startswith(name)]
         words = {"pass": f"{len(some)} passes", "rest": "what is left"}
         if some:
-            rows[f"time, {words.get(name, name)}"] = _time(some)
+            rows[f"time, {words.get(name, name)}"] = duration(sum(one.seconds for one in some))
     rows["time"] = f"about {duration(total)} with {counted(workers, 'worker')}"
     rows["coordinator"] = f"at work {duration(coordinator)} of that{_most_workers(coordinator, rounds)}"
     rows["with these blocks"] = f"dope.minimize(..., memory={memory_in_all(workers, plan.block_bytes)})"
     return rows
-
-
-def _time(rounds: list[Forecast]) -> str:
-    total, waited = (sum(values) for values in zip(*((r.seconds, r.packing) for r in rounds), strict=True))
-    return duration(total) + (f", {duration(waited)} of it before messages are sent" if waited >= 1.0 else "")
 
 
 def _most_workers(coordinator: float, rounds: list[Forecast]) -> str:

@@ -1,13 +1,12 @@
 """Costs: what the rounds of a small problem took here, enough to forecast those of a large one.
 
-They are measured by a run of `Bracketing` on a problem that is made here and now, can be kept in a file, and read on
+They are measured by runs of `Bracketing` on problems that are made here and now, can be kept in a file, and read on
 another machine.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -16,17 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box
 from dope.bounded import read_regular
 from dope.durable import write_text
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Serial
 from dope.methods import Bracketing
-from dope.methods.known import Known, packed, unpacked
 from dope.models import kernel_lam
 from dope.pairs import GridPairs, Kernel, half_offsets
-from dope.partition import Partition
 from dope.planning import plan
 from dope.planning.calibration import patches
 from dope.result import Result
@@ -41,12 +37,13 @@ MOST_MEASURED_AXES = 4
 SURE = 6.9
 # More seconds or bytes per site than any machine takes; sums and products of such numbers are still numbers.
 MOST_COST = 1e15
-# Of a block on its way through Dask, beside its codes: seconds of client and scheduler, and the bytes of its recipe and
-# message. Measured with benchmarks/simulate.py --overhead.
-TASK_SECONDS, TASK_BYTES = 0.004, 4_000
-# Sites of the cells with which the coordinator is measured: many, so that sites count, and few, so that cells do.
-_NAMES = {"look": "measure"}  # in files of version 0.1
-MANY_IN_A_CELL, FEW_IN_A_CELL = 1 << 15, 1 << 6
+# Of a block on its way through Dask: seconds of client and scheduler, and the bytes of its recipe and task, and of what it
+# tells in short. Measured with benchmarks/simulate.py --overhead.
+TASK_SECONDS, TASK_BYTES, SUMMARY_BYTES = 0.004, 4_000, 1_500
+# Blocks of the problem with which the coordinator is measured, and the side of each: small, so that sites do not count.
+COUNTED_BLOCKS, COUNTED_SIDE = 125, 4
+# Fields of costs when codes went through the coordinator.
+OLD_FIELDS = ("fetch", "pack", "store", "cell")
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,10 @@ class Round:
     Attributes
     ----------
     name : measure, pass 1, pass 2, ..., rest, finish.
-    blocks, sites : the shares of all blocks that are at work, and of all sites that are in their boxes.
+    blocks, sites : the shares of all blocks that are at work, and of all sites that are in their boxes; above 1 where
+        blocks are asked more than once.
     read, solve, write : seconds of a worker, per site of the boxes and their neighbours.
-    sent, received : bytes of codes, per such site.
+    left : bytes that it leaves on the board, per such site.
     """
 
     name: str
@@ -67,8 +65,7 @@ class Round:
     read: float
     solve: float
     write: float
-    sent: float
-    received: float
+    left: float
 
     @classmethod
     def of(cls, name: str, tasks: Sequence[BlockTask], *, blocks: int, sites: int) -> Round:
@@ -76,11 +73,11 @@ class Round:
         region = sum(task.region for task in tasks)
         # Whatever else a task did counts as solving.
         solve = sum(max(0.0, task.seconds - task.read - task.write) for task in tasks) / region
-        read, write, sent, received = (
-            sum(getattr(task, what) for task in tasks) / region for what in ("read", "write", "sent", "received")
+        read, write, left = (
+            sum(getattr(task, what) for task in tasks) / region for what in ("read", "write", "received")
         )
         shares = len(tasks) / blocks, sum(task.sites for task in tasks) / sites
-        return cls(name, *shares, read, solve, write, sent, received)
+        return cls(name, *shares, read, solve, write, left)
 
 
 @dataclass(frozen=True)
@@ -92,10 +89,9 @@ class Costs:
     dimensions, neighbors : of the problem, which must be those of the plan.
     seams : of its blocks: cuts for each place along an axis, all axes together.
     rounds : in their order.
-    fetch, pack, store : seconds of the coordinator per site: to look codes up, to pack them for a message, and to put
-        those of a reply where they belong.
-    cell : seconds of the coordinator for a cell that it looks up, however small.
-    task, task_bytes : what a block on its way to a worker takes from the coordinator: seconds, and bytes beside codes.
+    count : seconds of the coordinator per task: to make it, to look whether its post is there, to read what a block told.
+    task, task_bytes : what a block on its way to a worker takes from the coordinator: seconds, and bytes of its message.
+    summary_bytes : what a block tells the coordinator.
     spread : seconds per site of the blocks of pass 1, in units of their mean, in rising order.
     """
 
@@ -103,12 +99,10 @@ class Costs:
     neighbors: int
     seams: float
     rounds: tuple[Round, ...]
-    fetch: float
-    pack: float
-    store: float
-    cell: float
+    count: float
     task: float = TASK_SECONDS
     task_bytes: float = TASK_BYTES
+    summary_bytes: float = SUMMARY_BYTES
     spread: tuple[float, ...] = (1.0,)
 
     @classmethod
@@ -127,28 +121,26 @@ class Costs:
 
     @classmethod
     def of(cls, result: Result, energy: Energy) -> Costs:
-        """By the trace of a run of `Bracketing`, and the labels that it found."""
+        """By the trace of a run of `Bracketing`; the coordinator by a run of its own, here and now."""
         partition = result.partition
         rounds = tuple(_rounds(result, pairs_of(energy).sites))
         first = [task for task in _tasks(result)[0] if task.kind == "prove"]
         paces = np.sort([task.seconds / task.region for task in first])
-        fetch, pack, store, cell = _coordinator_costs(np.asarray(result.labels, dtype=np.bool_))
         return cls(
             dimensions=len(energy.shape),
             neighbors=energy.pairs.degree,
             seams=seams_of(energy.shape, partition.cuts or ()),
             rounds=rounds,
-            fetch=fetch,
-            pack=pack,
-            store=store,
-            cell=cell,
+            count=_seconds_per_task(len(energy.shape)),
             spread=tuple((paces / paces.mean()).tolist()),
         )
 
     @classmethod
     def from_plain(cls, found: dict[str, Any]) -> Costs:
         """From what JSON knows."""
-        rounds = tuple(Round(**{**one, "name": _NAMES.get(one["name"], one["name"])}) for one in found["rounds"])
+        if any(name in found for name in OLD_FIELDS):
+            raise ValueError("they are of an older dope, whose coordinator did other work")
+        rounds = tuple(Round(**one) for one in found["rounds"])
         return cls(**{**found, "rounds": rounds, "spread": tuple(found["spread"])})
 
     @classmethod
@@ -222,32 +214,14 @@ def seams_of(shape: Sequence[int], cuts: Sequence[Sequence[int]]) -> float:
     return sum(len(where) / n for n, where in zip(shape, cuts, strict=True))
 
 
-def _coordinator_costs(labels: npt.NDArray[np.bool_]) -> tuple[float, float, float, float]:
-    """Seconds to fetch, pack and store a site, and to look up a cell, of blocks in the midst of others."""
-    large, small = (max(2, round(n ** (1 / labels.ndim))) for n in (MANY_IN_A_CELL, FEW_IN_A_CELL))
-    fetch, pack, store = np.median([_coordinator_seconds(labels, large) for _ in range(3)], axis=0).tolist()
-    cell = float(np.median([_coordinator_seconds(labels, small)[0] for _ in range(3)])) * small**labels.ndim
-    return max(0.0, fetch - cell / large**labels.ndim), pack, store, cell
-
-
-def _coordinator_seconds(labels: npt.NDArray[np.bool_], cell: int) -> tuple[float, float, float]:
-    """Seconds per site to fetch, pack and store, with cells of this side."""
-    side, axes = 2 * cell, labels.ndim
-    shape = (4 * side,) * axes
-    tiled = np.pad(labels, [(0, max(0, n - m)) for n, m in zip(shape, labels.shape, strict=True)], mode="wrap")
-    codes = tiled[tuple(slice(0, n) for n in shape)].astype(np.uint8)
-    partition = Partition.grid(shape, (4,) * axes)
-    known = Known(shape, [partition.cuts or (), partition.shifted().cuts or ()])
-    boxes: list[Box] = [block.where for block in partition.blocks if isinstance(block.where, tuple)]
-    replies = [packed(codes[box]) for box in boxes]
-    begun = time.perf_counter()
-    for box, reply in zip(boxes, replies, strict=True):
-        known.write(box, unpacked(reply, (side,) * axes))
-    store = (time.perf_counter() - begun) / codes.size
-    middle = (slice(side - 1, 2 * side + 1),) * axes
-    begun = time.perf_counter()
-    found = known.read(middle)
-    fetch = (time.perf_counter() - begun) / (2 * side) ** axes
-    begun = time.perf_counter()
-    packed(found)
-    return fetch, (time.perf_counter() - begun) / found.size, store
+def _seconds_per_task(dimensions: int) -> float:
+    """Seconds of the coordinator per task, in a run of many blocks that hardly have sites."""
+    number = max(2, round(COUNTED_BLOCKS ** (1 / dimensions)))
+    unary = np.random.default_rng(0).normal(0, 1, (number * COUNTED_SIDE,) * dimensions).astype(np.float32)
+    energy = Energy.grid(unary, kernel=3, lam=0.02)  # so little that passes prove everything
+    found = []
+    for _ in range(2):  # the first wakes everything up
+        result = plan(energy, blocks=(number,) * dimensions, method=Bracketing(), executor=Serial()).run()
+        tasks = [task for done in _tasks(result) for task in done]
+        found.append((result.seconds - sum(task.seconds for task in tasks)) / len(tasks))
+    return max(0.0, min(found))

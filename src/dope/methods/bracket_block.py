@@ -122,7 +122,7 @@ class BoxWorker:
         """The codes, and for the cells that they are in how many sites are open, and in which box."""
         cells = []
         for number in self._cells.within(ask.mine):
-            both = common(self._cells.boxes[number], ask.mine)
+            both = common(self._cells.box(number), ask.mine)
             assert both is not None
             unproved = (codes[seen_from(both, ask.mine)] & OPEN) != 0
             inside = bounding_box(unproved)

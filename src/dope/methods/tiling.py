@@ -29,6 +29,18 @@ class Tiling:
     def boxes(self) -> list[Box]:
         return [tuple(slice(*ends) for ends in one) for one in product(*map(pairwise, self.edges))]
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without the list of boxes: tilings travel with every block, and must not grow with their number."""
+        return {name: value for name, value in vars(self).items() if name != "boxes"}
+
+    def box(self, number: int) -> Box:
+        """One of the boxes, without a list of all of them."""
+        index = []
+        for n in reversed(self.layout):
+            number, i = divmod(number, n)
+            index.append(i)
+        return tuple(slice(edges[i], edges[i + 1]) for edges, i in zip(self.edges, reversed(index), strict=True))
+
     def within(self, box: Box) -> list[int]:
         """The numbers of the boxes that have sites in a box, rising."""
         ranges = [
