@@ -302,7 +302,6 @@ def test_blocks_of_a_graph_take_along_their_own_edges_only(energy, data):
 
 
 def test_blocks_in_turn_keep_their_place_on_the_shelf():
-    shelf.clear("test")
     for k in range(4):
         shelf.put(("test", k), k, size=10, room=25, in_turn=True)
     assert [shelf.take(("test", k)) for k in range(4)] == [0, 1, None, None]

@@ -139,6 +139,7 @@ class Elsewhere:
     """Serial, but every recipe, message and reply is pickled on its way."""
 
     workers = 1
+    elsewhere = True
 
     def gather(self, recipes):
         return ElsewhereCrew([pickle.loads(pickle.dumps(recipe)) for recipe in recipes])
@@ -163,7 +164,8 @@ def test_blocks_that_are_sent_elsewhere_answer_the_same(data):
 
 def test_a_recipe_takes_along_its_own_data_only():
     energy = Energy.grid(np.zeros((100, 100)), features=np.zeros((100, 100, 3)), lam=1.0)
-    recipe = BlockRecipe(energy, Partition.grid(energy.shape, 100), 55, MaxFlow())
+    excerpt = energy.unread_excerpt(Partition.grid(energy.shape, 100), 55)
+    recipe = BlockRecipe(excerpt, 55, (), MaxFlow(), None, "a run")
     assert len(pickle.dumps(recipe)) < len(pickle.dumps(energy)) / 20
 
 

@@ -155,6 +155,6 @@ def test_times_are_those_of_every_block():
     times = Times()
     energy = dope.Energy.grid(np.random.default_rng(0).normal(size=(40, 40)), lam=0.3)
     result = dope.plan(energy, blocks=4, method=dope.Admm(rounds=2), executor=Serial()).run(tell=times)
-    assert times.asked and {len(asked) for asked in times.asked} <= {1, 2, 3, 4}
+    assert times.asked and all(1 <= len(asked) <= 9 for asked in times.asked)  # shifted blocks are 3 x 3
     assert all(clock >= 0 for asked in times.asked for clock, _ in asked)
     assert 0 < times.critical(result.seconds) <= result.seconds

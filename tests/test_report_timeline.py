@@ -95,7 +95,7 @@ def volume():
 @pytest.fixture(scope="module")
 def results():
     image, chance = volume()
-    methods = {"exact": dope.Bracketing(), "undecided": dope.Bracketing(passes=1, memory=0)}
+    methods = {"exact": dope.Bracketing(), "undecided": dope.Bracketing(passes=1, rounds=0)}
     return {
         name: dope.segment(
             image,
@@ -160,7 +160,7 @@ def test_nothing_is_said_of_what_nobody_computed(results, pages, name):
 def test_undecided_runs_say_how_far_they_got(results, pages):
     result, words = results["undecided"], words_of(pages["undecided"])
     left = result.trace[-1].disagreeing
-    assert f"ended with {left:,} sites that could not be proved in the memory allowed: the gap says how far" in words
+    assert f"ended with {left:,} sites whose labels were not decided yet: the gap says how far" in words
     assert re.search(r"At most [\d.]+ % above the minimum", words)
     assert f"{left:,} open" in words
     assert "could not be proved" not in words_of(pages["exact"]) and "ended with the minimum" in words_of(

@@ -45,8 +45,8 @@ def test_what_is_taken_is_what_was_put_last(moves):
     for move, key, content, room in moves:
         if move < 2:
             kept[key] = Pieces((content, content[:1] * move))
-            shelf.put(key, kept[key], room=room)
-            assert sum(one.bytes for one in shelf._open.values()) <= room
+            shelf.put(key, kept[key], size=kept[key].bytes, room=room)
+            assert sum(size for _, size in shelf._open.values()) <= room
         elif move == 2:
             assert shelf.take(key) == kept.pop(key, None)
         else:
@@ -62,7 +62,7 @@ def test_the_file_does_not_grow_with_the_number_of_visits():
     one = Pieces((bytes(1000),))
     for run in range(50):
         for key in range(3):
-            shelf.put((run, key), one, room=0)
+            shelf.put((run, key), one, size=one.bytes, room=0)
         assert spilled_bytes() <= 3 * 1000
         for key in range(2):
             assert shelf.take((run, key)) == one
@@ -70,7 +70,7 @@ def test_the_file_does_not_grow_with_the_number_of_visits():
 
 
 def test_a_file_that_is_cut_or_cannot_be_written_loses_time_alone(monkeypatch):
-    shelf.put("cut", Pieces((bytes(100),)), room=0)
+    shelf.put("cut", Pieces((bytes(100),)), size=100, room=0)
     shelf._spill._file.truncate(10)
     assert shelf.take("cut") is None
 
@@ -78,7 +78,7 @@ def test_a_file_that_is_cut_or_cannot_be_written_loses_time_alone(monkeypatch):
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "pwrite", full)
-    shelf.put("full", Pieces((bytes(100),)), room=0)
+    shelf.put("full", Pieces((bytes(100),)), size=100, room=0)
     assert shelf.take("full") is None
 
 
@@ -87,12 +87,12 @@ def test_a_system_that_writes_and_reads_a_little_at_a_time(monkeypatch):
     monkeypatch.setattr(os, "pwrite", lambda file, view, at: write(file, view[:7], at))
     monkeypatch.setattr(os, "pread", lambda file, length, at: read(file, min(length, 5), at))
     one = Pieces((bytes(range(100)), b"", bytes(range(50))))
-    shelf.put("one", one, room=0)
+    shelf.put("one", one, size=one.bytes, room=0)
     assert shelf.take("one") == one
 
 
 def test_a_finalizer_that_runs_in_a_thread_with_the_lock_waits_for_nobody():
-    shelf.put("one", Pieces((b"one",)), room=100)
+    shelf.put("one", Pieces((b"one",)), size=3, room=100)
     with shelf._lock, shelf._spill._lock:
         shelf.discard("one")  # as a collection of garbage would do it
     assert shelf.take("one") is None
@@ -111,7 +111,8 @@ def test_threads_that_work_on_the_same_blocks_mix_nothing_up():
                 tag, body = found.content
                 if set(body) != set(tag) or len(body) != 50 * tag[0]:
                     wrong.append(found)
-            shelf.put(key % 3, Pieces((bytes([fill]), bytes([fill]) * (50 * fill))), room=100 * number)
+            pieces = Pieces((bytes([fill]), bytes([fill]) * (50 * fill)))
+            shelf.put(key % 3, pieces, size=pieces.bytes, room=100 * number)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
     for thread in threads:

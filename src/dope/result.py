@@ -39,7 +39,7 @@ class Result:
     exact : whether the labels are a minimum of the integer energy that was solved.
     rounding_error : how far rounding costs to integers can put that minimum above the energy's own; 0 for integers.
     stopped : why it stopped: "exact", "tolerance", "agreed", "stalled", "round limit", "cancelled", or "undecided":
-        some sites could not be proved in the memory allowed.
+        it was to stop after so many rounds, and some labels were not decided yet.
     proved : the fraction of sites whose labels are known to be those of a minimum; None where nothing is known.
     certificate : what proves the lower bound, for `dope.verify`; None where there is none.
     trace : a Step for every round, without labels.

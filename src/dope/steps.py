@@ -126,11 +126,13 @@ class BracketingStep(Step):
     Attributes
     ----------
     tasks : what blocks did since the step before.
+    sent : over how many pairs between blocks excess was sent on, in a sweep of flows.
     counts : in a last step, how many sites have each label, by the label's number.
     """
 
     _: KW_ONLY
     tasks: Tasks = field(repr=False)
+    sent: int = 0
     counts: tuple[int, ...] | None = None
 
 

@@ -297,7 +297,8 @@ class _Run:
         return BracketingStep(
             round=number,
             energy=None,
-            disagreeing=left if self._flows is None else self._flows.sent,
+            disagreeing=left,
+            sent=0 if self._flows is None else self._flows.sent,
             seconds=seconds,
             proved=1.0 - left / math.prod(self._energy.shape),
             rounding_error=self._fixed.error,

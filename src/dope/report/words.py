@@ -69,7 +69,7 @@ def ending(run: PageContent) -> str:
 def _undecided(run: PageContent) -> str:
     left = run.trace[-1].disagreeing if in_passes(run.trace) else 0
     sites = f"{left:,} site{'' if left == 1 else 's'}" if left else "some sites"
-    words = f"ended with {sites} that could not be proved in the memory allowed"
+    words = f"ended with {sites} whose labels were not decided yet"
     gap = _number(run, "gap")
     return words if not gap else f"{words}: the gap says how far the labels can be from the minimum"
 
