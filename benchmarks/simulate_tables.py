@@ -31,8 +31,8 @@ def _measured(found: list[Record]) -> str:
     told = newest(found, "overhead")
     return (
         f"Measured on {'; '.join(machines)}, {' and '.join(days)}. Dask took {1000 * told['task_seconds']:.1f} ms and "
-        f"{told['task_bytes']:,.0f} bytes for a task beside its work, {1000 * told['latency']:.0f} ms there and back; a "
-        f"block told {told['summary_bytes']:,.0f} bytes in reply."
+        f"{told['task_bytes']:,.0f} bytes for a task beside its work, {1000 * told['latency']:.0f} ms there and back; "
+        f"a block told {told['summary_bytes']:,.0f} bytes in reply."
     )
 
 

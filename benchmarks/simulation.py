@@ -195,7 +195,7 @@ class Simulation:
         played.sent, played.received = forecast.sent, forecast.received
         played.read_bytes, played.left = forecast.read_bytes, forecast.left
         tasks = Tasks.of(forecast, self.costs, cluster, self._rng)
-        played.work, played.making = sum(tasks.seconds), forecast.coordinator
+        played.work, played.making = sum(tasks.seconds), forecast.tasks * self.costs.count
         self._pass_time(played.making)
         self._work(tasks, played)
         played.seconds = self.now - begun

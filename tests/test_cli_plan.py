@@ -30,7 +30,7 @@ def test_a_problem_that_no_machine_holds_is_planned_within_seconds():
     assert result.exit_code == 0, result.output
     assert time.perf_counter() - begun < 30  # a second or two on a machine with nothing else to do
     for words in ("500,000,000,000", "(18 x 17 x 9)", "556 x 589 x 556", "memory of a worker", "read from storage",
-                  "bytes per round", "time, measure", "passes", "time, finish", "100 workers",
+                  "left in the folder", "bytes per round", "time, measure", "passes", "time, finish", "100 workers",
                   "coordinator"):  # fmt: skip
         assert words in result.output
 
@@ -40,7 +40,7 @@ def test_costs_of_a_file_give_the_same_plan_again(costs):
     first, again = run(*HUGE, "--costs", costs), run(*HUGE, "--costs", costs)
     assert first.exit_code == 0 and first.output == again.output
     slower = Path(costs).with_suffix(".slower")
-    slower.write_text(json.dumps({**json.loads(Path(costs).read_text()), "store": 1e-3}))
+    slower.write_text(json.dumps({**json.loads(Path(costs).read_text()), "count": 1e3}))
     assert "days" in run(*HUGE, "--costs", str(slower)).output
 
 

@@ -62,7 +62,7 @@ def test_a_plan_of_the_problem_that_was_measured_is_what_was_measured(small_run,
     result, energy = small_run
     plan = plan_of(energy.shape, memory=1 << 40, blocks=(3, 3, 3))
     assert plan.cuts == result.partition.cuts
-    rounds = forecast_rounds(plan, replace(costs, task_bytes=0.0))
+    rounds = forecast_rounds(plan, costs)
     asked = [[t for t in step.tasks.done if t.kind == kind] for step in result.trace
              for kind in dict.fromkeys(t.kind for t in step.tasks.done)]  # fmt: skip
     assert sum(tasks[0].kind == "prove" for tasks in asked) == sum("pass" in r.name for r in rounds)
@@ -73,8 +73,19 @@ def test_a_plan_of_the_problem_that_was_measured_is_what_was_measured(small_run,
         whole = told.own == pytest.approx(plan.sites)
         near = 1e-6 if whole else 0.5  # boxes of open sites have neighbours of their own
         assert told.work == pytest.approx(sum(task.seconds for task in tasks), rel=near)
-        assert told.sent == pytest.approx(sum(task.sent for task in tasks), rel=near)
-        assert told.received == pytest.approx(sum(task.received for task in tasks), rel=near)
+        assert told.left == pytest.approx(sum(task.received for task in tasks), rel=near)
+        assert told.written_bytes == told.left + (plan.sites if told.name == "finish" else 0)
+        assert told.sent == len(tasks) * costs.task_bytes and told.received == len(tasks) * costs.summary_bytes
+    assert [r.read_bytes > r.region * plan.energy.site_bytes for r in rounds[:2]] == [False, False]
+    assert all(r.read_bytes > r.region * plan.energy.site_bytes for r in rounds[2:])
+
+
+def test_the_coordinator_works_by_the_task_and_not_by_the_site(costs):
+    small, large = (plan_of((side,) * 3, memory=1 << 50, blocks=(5, 5, 5), workers=2) for side in (500, 5000))
+    some, more = (forecast_rounds(plan, replace(costs, seams=0.0)) for plan in (small, large))
+    for one, other in zip(some, more, strict=True):
+        assert one.coordinator == other.coordinator == one.tasks * costs.count + min(16, one.tasks) * costs.task
+        assert (one.sent, one.received) == (other.sent, other.received) and one.work < other.work
 
 
 def test_more_workers_are_no_slower_and_slow_storage_is(costs):
@@ -106,11 +117,11 @@ def test_costs_come_back_from_their_file(tmp_path, kernel, dimensions):
     costs.save(tmp_path / "costs.json")
     assert Costs.load(tmp_path / "costs.json") == costs
     assert costs.rounds[0].name == "measure" and costs.rounds[-1].name == "finish"
-    assert all(one.solve > 0 for one in costs.rounds) and min(costs.pack, costs.store, costs.cell) > 0
+    assert all(one.solve > 0 for one in costs.rounds) and 0 < costs.count < 1
     assert np.mean(costs.spread) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("change", [{"fetch": -1.0}, {"fetch": "much"}, {"rounds": []}, {"spread": []}, {"more": 1}])
+@pytest.mark.parametrize("change", [{"count": -1.0}, {"count": "much"}, {"rounds": []}, {"spread": []}, {"more": 1}])
 def test_files_that_are_no_costs_are_refused(tmp_path, costs, change):
     file = tmp_path / "costs.json"
     costs.save(file)
@@ -122,6 +133,16 @@ def test_files_that_are_no_costs_are_refused(tmp_path, costs, change):
         Costs.load(file)
     with pytest.raises(InputError, match="cannot be read"):
         Costs.load(tmp_path / "nothing.json")
+
+
+def test_costs_of_an_older_dope_are_refused(tmp_path, costs):
+    file = tmp_path / "costs.json"
+    costs.save(file)
+    old = {**json.loads(file.read_text()), **dict.fromkeys(("fetch", "pack", "store", "cell"), 1e-9)}
+    del old["count"], old["summary_bytes"]
+    file.write_text(json.dumps(old))
+    with pytest.raises(InputError, match=r"holds no costs .*older dope.*dope plan --measure"):
+        Costs.load(file)
 
 
 def test_costs_of_another_kernel_are_refused(costs):

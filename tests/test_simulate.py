@@ -21,15 +21,12 @@ COSTS = Costs(
     neighbors=6,
     seams=0.03,
     rounds=(
-        Round("measure", 1.0, 1.0, 1e-9, 4e-9, 0.0, 0.0, 0.0),
-        Round("pass 1", 1.0, 1.0, 6e-9, 1e-7, 2e-9, 0.0, 0.005),
-        Round("pass 2", 0.5, 0.15, 1e-8, 8e-8, 3e-9, 0.02, 0.007),
-        Round("finish", 1.0, 1.0, 1e-9, 4e-9, 2e-9, 0.007, 0.0),
+        Round("measure", 1.0, 1.0, 1e-9, 4e-9, 0.0, 0.0),
+        Round("pass 1", 1.0, 1.0, 6e-9, 1e-7, 2e-9, 0.005),
+        Round("pass 2", 0.5, 0.15, 1e-8, 8e-8, 3e-9, 0.007),
+        Round("finish", 1.0, 1.0, 1e-9, 4e-9, 2e-9, 0.0),
     ),
-    fetch=1e-9,
-    pack=1e-9,
-    store=5e-9,
-    cell=2e-5,
+    count=3e-4,
     spread=(0.5, 1.0, 1.5),
 )
 
@@ -47,36 +44,29 @@ def simulation():
 
 
 def forecast(tasks, work, **changes):
-    names = ("own", "region", "read_bytes", "written_bytes", "sent", "received", "packing", "storing")
+    names = ("own", "region", "read_bytes", "written_bytes", "left", "sent", "received", "coordinator")
     zero = dict.fromkeys(names, 0.0)
     return Forecast(**{"name": "pass 1", "tasks": tasks, "work": work, **zero, **changes})
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.floats(0, 5))
-def test_equal_blocks_take_as_many_waves_as_workers_need(simulation, tasks, workers, packing):
-    costs = replace(COSTS, spread=(1.0,), task=0.0)
+def test_equal_blocks_take_as_many_waves_as_workers_need(simulation, tasks, workers, count):
+    costs = replace(COSTS, spread=(1.0,), task=0.0, count=count)
     cluster = simulation.Cluster(workers, storage=1e18, stream=1e18, latency=0.0, handed_out=False)
-    played = simulation.Simulation(costs, cluster).play(forecast(tasks, 10.0 * tasks, packing=packing))
-    assert played.seconds == pytest.approx(packing + 10.0 * math.ceil(tasks / workers))
+    played = simulation.Simulation(costs, cluster).play(forecast(tasks, 10.0 * tasks))
+    assert played.making == pytest.approx(count * tasks)
+    assert played.seconds == pytest.approx(count * tasks + 10.0 * math.ceil(tasks / workers))
     assert played.work == pytest.approx(10.0 * tasks)
 
 
-def test_replies_are_stored_while_others_work(simulation):
-    costs = replace(COSTS, spread=(1.0,), task=0.0)
-    for handed_out, storing, seconds in [(False, 10.0, 101.0), (False, 1000.0, 1010.0), (True, 10.0, 110.0)]:
-        cluster = simulation.Cluster(1, storage=1e18, stream=1e18, latency=0.0, handed_out=handed_out)
-        played = simulation.Simulation(costs, cluster).play(forecast(10, 100.0, storing=storing))
-        assert played.seconds == pytest.approx(seconds, rel=0.02)
-
-
 def test_blocks_wait_for_a_coordinator_that_hands_them_out(simulation):
-    costs = replace(COSTS, spread=(1.0,), task=2.0)
+    costs = replace(COSTS, spread=(1.0,), task=2.0, count=0.0)
     cluster = simulation.Cluster(1000, storage=1e18, stream=1e18, latency=0.0)
     assert simulation.Simulation(costs, cluster).play(forecast(100, 100.0)).seconds == pytest.approx(201.0)
 
 
 def test_storage_is_shared(simulation):
-    costs = replace(COSTS, spread=(1.0,), task=0.0)
+    costs = replace(COSTS, spread=(1.0,), task=0.0, count=0.0)
     for workers, seconds in [(1, 10.0), (2, 10.0), (10, 10.0)]:
         cluster = simulation.Cluster(workers, storage=100.0, stream=1e18, latency=0.0)
         played = simulation.Simulation(costs, cluster).play(forecast(10, 0.0, read_bytes=1000.0))
@@ -86,7 +76,7 @@ def test_storage_is_shared(simulation):
 
 
 def test_cores_are_shared(simulation):
-    costs = replace(COSTS, spread=(1.0,), task=0.0)
+    costs = replace(COSTS, spread=(1.0,), task=0.0, count=0.0)
     for workers, contention, seconds in [(1, 1.5, 80.0), (2, 1.0, 40.0), (4, 1.0, 40.0), (4, 1.5, 60.0)]:
         cluster = simulation.Cluster(workers, cores=2, contention=contention, storage=1e18, stream=1e18, latency=0.0)
         played = simulation.Simulation(costs, cluster).play(forecast(8, 80.0))
@@ -115,7 +105,8 @@ def test_a_run_does_what_the_plan_says(simulation, plan):
     assert told["sent"] == pytest.approx(sum(one.sent for one in rounds))
     assert told["received"] == pytest.approx(sum(one.received for one in rounds))
     assert told["work_seconds"] == pytest.approx(sum(one.work for one in rounds), rel=0.05)
-    assert told["seconds"] == pytest.approx(sum(one.seconds for one in rounds), rel=0.2)
+    # The formula knows no slow blocks, and not what a single worker can read.
+    assert 1.0 <= told["seconds"] / sum(one.seconds for one in rounds) < 1.4
     assert told["shares"]["work"] == told["efficiency"] <= 1 and sum(told["shares"].values()) == pytest.approx(1)
     assert json.loads(json.dumps(told)) == told and not told["given_up"]
 
@@ -147,19 +138,18 @@ def test_slow_and_late_workers_cost_time(simulation, plan):
         assert simulation.simulated(plan, COSTS, simulation.Cluster(100, **change))["seconds"] > usual
 
 
-def test_a_coordinator_that_streams_is_faster_and_one_of_many_cores_more_so(simulation, plan):
-    times = [
-        simulation.simulated(plan, COSTS, simulation.Cluster(100, **change))["seconds"]
-        for change in simulation.CHANGES.values()
-    ]
-    assert times == sorted(times, reverse=True) and times[0] > times[-1]
+def test_three_hundred_workers_are_at_work_half_of_the_time(simulation):
+    """At 10^12 sites; three were when codes went through the coordinator."""
+    plan = plan_for_workers(outline_energy((10_000,) * 3), memory=16 * 10**9, workers=300)
+    told = simulation.simulated(plan, replace(COSTS, count=1e-3, task=6e-3), simulation.Cluster(300))
+    assert told["efficiency"] > 0.5 and told["shares"]["making"] < 0.05
 
 
 def test_a_run_of_its_own_is_a_line_with_its_command(tmp_path):
     results = tmp_path / "lines.jsonl"
     told = [
         {"what": "costs", "kernel": 3, "costs": asdict(COSTS)},
-        {"what": "overhead", "task_seconds": 0.004, "task_bytes": 1000, "latency": 0.015},
+        {"what": "overhead", "task_seconds": 0.004, "task_bytes": 1000, "summary_bytes": 500, "latency": 0.015},
     ]
     results.write_text("".join(json.dumps(one) + "\n" for one in told))
     arguments = ["--sites", "1e11", "--workers", "50", "--memory", "8GB", "--mtbf", "36000"]

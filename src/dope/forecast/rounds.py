@@ -2,10 +2,10 @@
 
 The same rounds as those of a small problem that was measured (`Costs`), at another size:
 
-    seconds of a round = max(workers, coordinator + tasks handed out, storage)
+    seconds of a round = max(workers, coordinator, storage)
 
-The coordinator makes tasks and reads what blocks tell in short: so much per task, however large blocks are. What blocks
-leave for each other lies in storage, and is read from there.
+The coordinator makes tasks, hands them out, several at a time where there are many, and reads what blocks tell in short:
+so much per task, however large blocks are. What blocks leave for each other lies in storage, and is read from there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Forecast:
     left : bytes of posts, which are among those written.
     sent, received : bytes between coordinator and workers.
     work : seconds of workers.
-    coordinator : seconds of the coordinator, other than handing out tasks.
+    coordinator : seconds of the coordinator.
     seconds : of the whole round.
     """
 
@@ -62,7 +62,7 @@ def forecast_rounds(plan: Plan, costs: Costs, *, storage: float = math.inf) -> l
     forecasts: list[Forecast] = []
     for one in kept:
         forecasts.append(_forecast(plan, costs, one, seams, forecasts))
-    return [replace(one, seconds=_seconds(plan, one, costs, storage)) for one in forecasts]
+    return [replace(one, seconds=_seconds(plan, one, storage)) for one in forecasts]
 
 
 def _forecast(plan: Plan, costs: Costs, one: Round, seams: float, before: Sequence[Forecast]) -> Forecast:
@@ -92,12 +92,12 @@ def _forecast(plan: Plan, costs: Costs, one: Round, seams: float, before: Sequen
         sent=tasks * costs.task_bytes,
         received=tasks * costs.summary_bytes,
         work=region * (one.read + one.solve + one.write),
-        coordinator=tasks * costs.count,
+        coordinator=tasks * costs.count + min(tasks, TASKS_PER_THREAD * plan.executor.workers) * costs.task,
     )
 
 
 def _in_between(name: str) -> bool:
-    """Whether the blocks of a round are those in between: passes of even numbers have them, half ones at the borders."""
+    """Whether the blocks of a round are those in between, of passes of even numbers; at borders they are half ones."""
     return name.startswith("pass") and int(name.split()[1]) % 2 == 0
 
 
@@ -115,8 +115,7 @@ def _read_again(plan: Plan, name: str, tasks: int, before: Forecast) -> float:
     return tasks * around * before.left / _number_of_blocks(plan, before.name)
 
 
-def _seconds(plan: Plan, one: Forecast, costs: Costs, storage: float) -> float:
+def _seconds(plan: Plan, one: Forecast, storage: float) -> float:
     waves = math.ceil(one.tasks / plan.executor.workers)
-    handed_out = min(one.tasks, TASKS_PER_THREAD * plan.executor.workers) * costs.task
     stored = (one.read_bytes + one.written_bytes) / storage
-    return max(waves * one.work / one.tasks, one.coordinator + handed_out, stored)
+    return max(waves * one.work / one.tasks, one.coordinator, stored)
