@@ -133,6 +133,6 @@ def test_strokes_that_would_be_drawn_for_minutes_are_refused(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(strokes))
     with pytest.raises(InputError, match="thinner brush"):
         read_scribbles(tmp_path / "a.json", (3000, 3000))
-    (tmp_path / "b.json").write_text(json.dumps({**strokes, "brush_radius": 2}))
+    (tmp_path / "b.json").write_text(json.dumps({**strokes, "brush_radius": 2, "bg": [[[1, 2000]]]}))
     with pytest.raises(InputError, match="of memory"):
         read_scribbles(tmp_path / "b.json", (3000, 3000), budget=10**6)
