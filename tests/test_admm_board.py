@@ -192,7 +192,7 @@ def test_only_the_rounds_that_are_needed_stay_on_the_board(tmp_path):
     method = Admm(bound=0, patience=None, eps=0.0, rounds=8, sweeps=0)
     energy = Energy.grid(unary, lam=0.5)
     result = dope.minimize(energy, blocks=4, method=method, checkpoint=tmp_path / "kept", executor=Serial())
-    best = min(result.trace, key=lambda step: step.energy).round
+    best = min(result.trace, key=lambda step: float(step.energy or 0.0)).round
     kept = {path.name for path in (tmp_path / "kept").iterdir() if path.is_dir() and any(path.iterdir())}
     assert {name for name in kept if name.startswith("solve")} <= {"solve-0007", "solve-0008"}
     measured = {name for name in kept if name.startswith("measure")}
@@ -204,7 +204,7 @@ def test_a_folder_of_other_settings_is_refused(tmp_path):
     energy = Energy.grid(unary, lam=0.5)
     settings = {"blocks": 4, "method": Admm.paper(), "executor": Serial()}
     dope.minimize(energy, checkpoint=tmp_path / "kept", **settings)
-    others = [
+    others: list[tuple[dict[str, object], str]] = [
         ({"method": Admm.paper(mu0=7.0)}, "method"),
         ({"overlap": 0.4}, "overlap"),
         ({"solver": Icm()}, "solver"),
