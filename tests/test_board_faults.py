@@ -56,7 +56,8 @@ def begun(folder):
     return board
 
 
-def test_a_worker_that_does_not_see_the_folder_says_so_and_makes_none(tmp_path, impatient):
+@pytest.mark.usefixtures("impatient")
+def test_a_worker_that_does_not_see_the_folder_says_so_and_makes_none(tmp_path):
     board = begun(tmp_path / "seen")
     elsewhere = pickle.loads(pickle.dumps(board))
     (tmp_path / "seen").rename(tmp_path / "moved")
@@ -64,15 +65,16 @@ def test_a_worker_that_does_not_see_the_folder_says_so_and_makes_none(tmp_path, 
         lambda: elsewhere.post("prove-01/000000", b"post"),
         lambda: elsewhere.read("prove-01/000000", "0" * 64),
     ):
-        with pytest.raises(DopeError, match="does not see .*expected a folder that all workers see"):
+        with pytest.raises(DopeError, match=r"does not see .*expected a folder that all workers see"):
             ask()
     assert not (tmp_path / "seen").exists()
     with pytest.raises(DopeError, match="cannot read"):
         board.require_owner()
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("thing", [None, *THINGS])
-def test_a_post_that_is_gone_while_others_need_it_is_named(tmp_path, thing, monkeypatch, impatient):
+def test_a_post_that_is_gone_while_others_need_it_is_named(tmp_path, thing, monkeypatch):
     board = begun(tmp_path / "board")
     board.post("prove-01/000000", b"post")
     digest, path = hashlib.sha256(b"post").hexdigest(), tmp_path / "board" / "prove-01" / "000000"
@@ -88,9 +90,10 @@ def test_a_post_that_is_gone_while_others_need_it_is_named(tmp_path, thing, monk
     assert board.read("prove-01/000000", digest) == b"post"
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("fault", ["unlink", "cut", "flip"])
 @pytest.mark.parametrize("kind", ["prove", "flow"])
-def test_posts_that_break_while_a_run_is_under_way(tmp_path, expected, impatient, kind, fault):
+def test_posts_that_break_while_a_run_is_under_way(tmp_path, expected, kind, fault):
     """One error that says what to do, or none; and then the run is resumed."""
     broken = []
 
@@ -103,11 +106,13 @@ def test_posts_that_break_while_a_run_is_under_way(tmp_path, expected, impatient
             else:
                 path.write_bytes(whole[:-3] if fault == "cut" else whole[:-3] + bytes([whole[-3] ^ 4]) + whole[-2:])
 
+    said = "Resume the run: what is missing is made again"
     try:
         found = dope.minimize(hard(), checkpoint=tmp_path / "board", watch=strike, **SETTINGS)
         assert np.array_equal(found.labels, expected)
     except DopeError as error:
-        assert "Resume the run: what is missing is made again" in str(error)
+        said = str(error)
+    assert "Resume the run: what is missing is made again" in said
     assert broken
     assert np.array_equal(dope.minimize(hard(), resume=tmp_path / "board", **SETTINGS).labels, expected)
 
@@ -129,7 +134,7 @@ def test_of_two_coordinators_the_first_stops_and_the_second_finishes(tmp_path, e
         if step.round == 2:
             second.append(dope.minimize(hard(), resume=tmp_path / "board", **SETTINGS).labels)
 
-    with pytest.raises(DopeError, match="another run has resumed .* and goes on there; this one stops"):
+    with pytest.raises(DopeError, match=r"another run has resumed .* and goes on there; this one stops"):
         dope.minimize(hard(), checkpoint=tmp_path / "board", watch=resume, **SETTINGS)
     assert np.array_equal(second[0], expected)
     result = dope.minimize(hard(), resume=tmp_path / "board", **SETTINGS)
@@ -197,7 +202,7 @@ def volumes(seed):
     return hard(seed, (20, 20, 20))
 
 
-def killed_at(cluster, folder, fraction, seed, *, rounds=None):
+def killed_at(cluster, folder, fraction, seed):
     """The labels of a run in two processes, one of which is killed when such a part of its posts is there."""
     energy = volumes(seed)
     whole = folder / "whole"
