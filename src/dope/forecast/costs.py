@@ -37,8 +37,8 @@ MOST_MEASURED_AXES = 4
 SURE = 6.9
 # More seconds or bytes per site than any machine takes; sums and products of such numbers are still numbers.
 MOST_COST = 1e15
-# Of a block on its way through Dask: seconds of client and scheduler, bytes of its recipe and task, and of what it tells
-# in short. Measured with benchmarks/simulate.py --overhead.
+# Of a block on its way through Dask: seconds of client and scheduler, bytes of its recipe and task, and of what it
+# tells in short. Measured with benchmarks/simulate.py --overhead.
 TASK_SECONDS, TASK_BYTES, SUMMARY_BYTES = 0.004, 4_000, 1_500
 # Blocks of the problem with which the coordinator is measured, and the side of each: small, so that sites do not count.
 COUNTED_BLOCKS, COUNTED_SIDE = 125, 4

@@ -4,8 +4,8 @@ The same rounds as those of a small problem that was measured (`Costs`), at anot
 
     seconds of a round = max(workers, coordinator, storage)
 
-The coordinator makes tasks, hands them out, several at a time where there are many, and reads what blocks tell in short:
-so much per task, however large blocks are. What blocks leave for each other lies in storage, and is read from there.
+The coordinator makes tasks, hands them out, several at a time where there are many, and reads what blocks tell in
+short: so much per task, however large blocks are. What blocks leave for each other lies in storage, and is read there.
 """
 
 from __future__ import annotations
