@@ -5,8 +5,8 @@
     python benchmarks/apart.py --cases 512^3-6 --memory 3GB    from Zarr
 
 The cases are those of `cases.Noisy` with hard unaries, at other sizes: 5 or 10 % of the log-likelihood ratio, and seed
-dots as dense as 40 in the small ones. Each run is a process of its own, watched from outside. The small cases are cut into
-64 blocks; the board is a folder, and no opened block stays in memory from one visit to the next.
+dots as dense as 40 in the small ones. Each run is a process of its own, watched from outside. The small cases are cut
+into 64 blocks; the board is a folder, and no opened block stays in memory from one visit to the next.
 """
 
 from __future__ import annotations

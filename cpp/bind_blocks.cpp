@@ -162,15 +162,17 @@ void bind_surrounded(nb::class_<BlockFlow>& flow) {
                 const std::size_t block = checked_block(self, k);
                 const auto found = at_work([&](const Poll&) { return self.border(block); });
                 const auto column = [&](std::int32_t Distance::* field) {
-                    return fresh_array<std::int32_t>(
-                        {static_cast<Index>(found.size())}, [&](std::int32_t* out) {
-                            for (const Distance& one : found) *out++ = one.*field;
-                        });
+                    return fresh_array<std::int32_t>({static_cast<Index>(found.size())},
+                                                     [&](std::int32_t* out) {
+                                                         for (const Distance& one : found)
+                                                             *out++ = one.*field;
+                                                     });
                 };
-                const auto sites = fresh_array<std::int64_t>(
-                    {static_cast<Index>(found.size())}, [&](std::int64_t* out) {
-                        for (const Distance& one : found) *out++ = one.site;
-                    });
+                const auto sites = fresh_array<std::int64_t>({static_cast<Index>(found.size())},
+                                                             [&](std::int64_t* out) {
+                                                                 for (const Distance& one : found)
+                                                                     *out++ = one.site;
+                                                             });
                 return nb::make_tuple(sites, column(&Distance::walls), column(&Distance::side));
             },
             nb::arg("k"),
@@ -393,9 +395,8 @@ void bind_blocks(nb::module_& m) {
         .def(
             "impose",
             [](BlockFlow& self, const nb::object& first, const nb::object& second,
-               const nb::object& amount, std::int64_t sites) {
-                self.impose(flows_from(first, second, amount, sites));
-            },
+               const nb::object& amount,
+               std::int64_t sites) { self.impose(flows_from(first, second, amount, sites)); },
             nb::arg("first"), nb::arg("second"), nb::arg("amount"), nb::arg("sites"),
             "Let flow run over walls before anything is solved.");
     bind_surrounded(flow);

@@ -63,12 +63,9 @@ class BlockFlowOf : public BlockFlow {
         return blocks_->wall_flows(k);
     }
     void surround(const std::vector<Distance>& around) override { blocks_->surround(around); }
-    void measure_from(std::size_t k, std::int32_t most) override {
-        blocks_->measure_from(k, most);
-    }
+    void measure_from(std::size_t k, std::int32_t most) override { blocks_->measure_from(k, most); }
     std::vector<Distance> border(std::size_t k) const override { return blocks_->border(k); }
-    std::vector<std::int64_t> reach(std::size_t k,
-                                    const std::vector<std::int64_t>& from) override {
+    std::vector<std::int64_t> reach(std::size_t k, const std::vector<std::int64_t>& from) override {
         return blocks_->reach(k, from);
     }
 

@@ -433,8 +433,8 @@ class Blocks {
             const Site u = network_.place(static_cast<std::size_t>(flow.second));
             Arc m = 0;
             while (m < network_.degree(v) && network_.head(v, m) != u) ++m;
-            const bool over = m < network_.degree(v) && network_.block_of(v) == k &&
-                              network_.block_of(u) != k;
+            const bool over =
+                m < network_.degree(v) && network_.block_of(v) == k && network_.block_of(u) != k;
             if (!over || flow.amount > network_.residual(v, m) ||
                 -flow.amount > network_.residual(u, network_.opposite(v, m))) {
                 throw std::invalid_argument(
@@ -486,7 +486,8 @@ class Blocks {
             k, [&](Site v) { return network_.level(v) >= 0; },
             [&](Site v, Arc m) {
                 pause(8);
-                const std::int32_t beyond = distance_[static_cast<std::size_t>(network_.head(v, m))];
+                const std::int32_t beyond =
+                    distance_[static_cast<std::size_t>(network_.head(v, m))];
                 if (beyond < most && network_.residual(v, m) > 0) ways.push_back({v, m, beyond});
             });
         std::stable_sort(ways.begin(), ways.end(),
@@ -515,7 +516,8 @@ class Blocks {
         }
     }
 
-    // The sites of a block that have pairs over its walls, how far each is from a sink, and its side.
+    // The sites of a block that have pairs over its walls, how far each is from a sink, and its
+    // side.
     std::vector<Distance> border(std::size_t k) const {
         std::vector<Distance> found;
         Site last = -1;
@@ -528,7 +530,9 @@ class Blocks {
                 const std::int32_t walls = distance(v);
                 const Level level = network_.level(v);
                 found.push_back({network_.callers(v), walls == kUnreachable ? -1 : walls,
-                                 level > 0 ? 1 : level < 0 ? -1 : 0});
+                                 level > 0   ? 1
+                                 : level < 0 ? -1
+                                             : 0});
             });
         return found;
     }
@@ -577,8 +581,7 @@ class Blocks {
         }
         const typename Search::Standing standing = blocks_[k].search->standing();
         static_assert(std::is_trivially_copyable_v<ExactSum>);
-        std::size_t size =
-            sizeof(standing) + sizeof(ExactSum) + excess_.size() * sizeof(Excess);
+        std::size_t size = sizeof(standing) + sizeof(ExactSum) + excess_.size() * sizeof(Excess);
         network_.for_each_store([&](const void*, std::size_t bytes) { size += bytes; });
         std::vector<char> saved(size);
         char* out = saved.data();
