@@ -1,6 +1,7 @@
 """Bracketing: arrays read box by box, and the same labels as Exact() to the bit, whatever the blocks."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -55,6 +56,10 @@ def test_what_stays_undecided_has_a_true_bound(data):
     assert found.energy == pytest.approx(energy(found.labels), abs=near)
 
 
+def _is_round(number, step):
+    return step.round == number
+
+
 @pytest.mark.parametrize("passes", [1, 3])
 def test_whoever_leaves_has_a_true_bound(passes):
     energy = Energy.grid(np.random.default_rng(0).normal(0, 0.4, (15, 15)), lam=1.0)
@@ -62,7 +67,7 @@ def test_whoever_leaves_has_a_true_bound(passes):
     whole = dope.minimize(energy, **settings)
     assert whole.exact and len(whole.trace) > passes + 1
     for leave in range(1, len(whole.trace)):
-        found = dope.minimize(energy, watch=lambda step, leave=leave: step.round == leave, **settings)
+        found = dope.minimize(energy, watch=partial(_is_round, leave), **settings)
         assert found.stopped == "cancelled"
         assert not found.exact or found.energy == whole.energy
         assert found.energy == pytest.approx(energy(found.labels), rel=1e-12)
