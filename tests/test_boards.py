@@ -17,7 +17,7 @@ import dope
 from dope import Bracketing, DopeError, Energy, Exact, Partition, Serial, Threads
 from dope.boards import FolderBoard, MemoryBoard, Post
 from dope.boards import folder as folders
-from dope.boards.post import TYPES, part_of, summary_of
+from dope.boards.post import TYPES, spans_of, summary_of
 from dope.methods.codes import OPEN, codes_post, overlaid
 from dope.methods.rounds import Rounds, Task
 from dope.methods.tiling import Tiling
@@ -48,25 +48,28 @@ def arrays(draw):
 
 @given(st.dictionaries(st.text(max_size=4), st.dictionaries(st.text(max_size=4), arrays(), max_size=3), max_size=4))
 def test_posts_are_read_as_they_were_left(parts):
-    content = Post({"told": [1, "two"]}, parts).packed()
+    content = Post({"told": [1, "two"]}, parts.get("", {}), {n: one for n, one in parts.items() if n}).packed()
     assert summary_of(content) == {"told": [1, "two"]}
+    spans = spans_of(content)
+    assert {*spans} == {"", *parts}
     for name, columns in parts.items():
-        found = part_of(content, name, most=MOST)
+        part = content[spans[name].begin : spans[name].begin + spans[name].length]
+        found = Post.unpacked(part, most=MOST).arrays
         assert list(found) == list(columns)
         for one, column in columns.items():
             assert found[one].dtype == column.dtype and found[one].shape == column.shape
             assert found[one].tobytes() == column.tobytes()
-        held = sum(column.nbytes for column in columns.values())
-        with pytest.raises(DopeError):
-            part_of(content, name, most=held - 1)
-    assert part_of(content, "a part of nobody", most=MOST) is None
+        if columns:
+            with pytest.raises(DopeError):
+                Post.unpacked(part, most=-1)
 
 
 def reads_or_refuses(content):
     try:
         summary_of(content)
-        for name in ("labels", "own", "0"):
-            part_of(content, name, most=MOST)
+        Post.unpacked(content, most=MOST)
+        for span in spans_of(content).values():
+            Post.unpacked(content[span.begin : span.begin + span.length], most=MOST)
     except DopeError:
         pass
 
