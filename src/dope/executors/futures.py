@@ -350,6 +350,7 @@ def _shut_down(executor: Any) -> None:
 # How workers hear that a run has ended.
 
 _RECENTLY_ENDED: deque[str] = deque(maxlen=ENDED_RUNS)
+_WRITERS: dict[str, int] = {}  # the process that writes a file of ended runs; one that was forked from it does not
 
 
 @cache
@@ -359,12 +360,14 @@ def ended_file() -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     file = Path(folder) / "ended"
     file.touch()
+    _WRITERS[str(file)] = os.getpid()
     return str(file)
 
 
 def note_ended(run: str) -> None:
-    """Tell all workers that they are to stop and forget a run."""
+    """Tell all workers that they are to stop and forget a run; those that are threads of this process at once."""
     _RECENTLY_ENDED.append(run)
+    forget(run)
     with Path(ended_file()).open("ab") as file:
         file.write(f"{run}\n".encode())
 
@@ -385,7 +388,8 @@ def unpack(task: bytes, file: str, recently_ended: Sequence[str]) -> Any:
     """Do a task, in the process of a worker."""
     for run in recently_ended:
         forget(run)
-    _follow_once(os.getpid(), file)
+    if _WRITERS.get(file) != os.getpid():
+        _follow_once(os.getpid(), file)
     return pickle.loads(task)
 
 
