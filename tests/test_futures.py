@@ -22,6 +22,7 @@ import dope
 from dope import Admm, DopeError, Energy, Exact, Futures, InputError, Serial
 from dope.cancellation import Cancellation, Cancelled
 from dope.executors import futures, remote_crew, remote_worker
+from dope.executors.remote_crew import RemoteCrew
 from pools import processes, threads
 from recipes import Faulty, Named, Slow
 
@@ -185,8 +186,12 @@ def test_it_says_how_many_work_at_once_and_where(pool):
 
 
 def test_any_object_that_submits_will_do():
+    before, threads_before = held(), set(threading.enumerate())
     with Futures(Here()).gather([Named(k) for k in range(20)]) as crew:
         assert crew.ask(list(range(20))) == [(k, k) for k in range(20)]
+        assert held() == before + 20
+    assert held() == before
+    assert not set(threading.enumerate()) - threads_before
 
 
 # Threads share memory.
@@ -329,6 +334,12 @@ class Stopping:
         return work
 
 
+def start_both(executor):
+    """However long it takes."""
+    with executor.gather([Slow()] * 2) as crew:
+        crew.ask([0.0] * 2)
+
+
 def end_all(folder):
     for file in folder.iterdir():
         with suppress(ProcessLookupError):
@@ -338,10 +349,10 @@ def end_all(folder):
 @unix
 @pytest.mark.slow
 def test_when_all_hang_one_is_told_and_closing_ends_them(tmp_path):
-    with Futures(processes, patience=0.5) as executor:
-        executor.gather([Named(k) for k in range(2)]).ask([0, 0])
+    with Futures(processes) as executor:
+        start_both(executor)
         with (
-            executor.gather([Stopping(tmp_path)] * 2) as crew,
+            RemoteCrew(executor._link, [Stopping(tmp_path)] * 2, patience=0.5) as crew,
             pytest.raises(DopeError, match=r"block \d has not been answered .* a larger `patience`"),
         ):
             crew.ask([0, 0])
@@ -363,7 +374,8 @@ def run(script, **more):
 
 @unix
 @pytest.mark.slow
-def test_a_worker_that_hangs_does_not_keep_a_script_from_ending(tmp_path):
+@pytest.mark.parametrize("referred", [False, True])
+def test_a_worker_that_hangs_does_not_keep_a_script_from_ending(tmp_path, referred):
     script, folder = tmp_path / "script.py", tmp_path / "stopped"
     folder.mkdir()
     script.write_text(
@@ -375,18 +387,23 @@ def test_a_worker_that_hangs_does_not_keep_a_script_from_ending(tmp_path):
                 sys.path[:] = {sys.path!r}
                 import dope
                 from pools import processes
-                from test_futures import Stopping
+                from dope.executors.remote_crew import RemoteCrew
+                from test_futures import Stopping, start_both
 
-                executor = dope.Futures(processes, patience=0.2)
+                executor = dope.Futures(processes)
+                start_both(executor)
                 try:
-                    executor.gather([Stopping(Path({str(folder)!r}))] * 2).ask([0, 0])
+                    RemoteCrew(executor._link, [Stopping(Path({str(folder)!r}))] * 2, patience=0.5).ask([0, 0])
                 except dope.DopeError as error:
                     print("told", flush=True)
+                if not {referred}:
+                    del executor
             """
         )
     )
     try:
-        assert (run(script).stdout, len(list(folder.iterdir()))) == ("told\n", 2)
+        assert run(script).stdout == "told\n"
+        assert list(folder.iterdir())
     finally:
         end_all(folder)
 

@@ -159,8 +159,7 @@ class Link:
         self._breaks = 0  # since it was opened, or something was answered
         self._opened: list[Submits] = []  # what is ours to shut down
         self._lock = threading.Lock()
-        self._end = weakref.finalize(self, _shut_down_all, self._opened)
-        self._before_exit = False
+        weakref.finalize(self, _let_go, self._opened).atexit = False  # `_end_all` comes earlier
         self.open()  # now, so that what is wrong with it is told at once
         self.in_threads = _shares_memory(self._executor)
         self._name = type(self._executor).__name__
@@ -216,12 +215,8 @@ class Link:
         except Exception as error:
             raise DopeError(f"Futures: {_name_of(self._make)} has made no executor ({text_of(error)}).") from error
         self._opened.append(executor)
-        # At exit the standard library waits for its workers, also for one that hangs, before `atexit` is asked. Only
-        # this comes earlier, if it is registered later, and it has no public name.
-        register = getattr(threading, "_register_atexit", None)
-        if register is not None and not self._before_exit:
-            self._before_exit = True
-            register(self._end)
+        _LINKS.add(self)
+        _end_all_at_exit()
         return executor
 
     def look(self) -> futures.Future[Mapping[str, Member]]:
@@ -313,12 +308,44 @@ def _shares_memory(executor: object) -> bool:
     return isinstance(executor, futures.ThreadPoolExecutor) and not isinstance(executor, interpreters)
 
 
-def _shut_down_all(opened: list[Submits]) -> None:
-    """Shut down what nobody refers to any more; not in a thread of the executor's own, which would wait for itself."""
-    if threading.current_thread() is threading.main_thread():
-        _shut_down_each(opened)
-    elif opened:
-        threading.Thread(target=_shut_down_each, args=(opened,), name="dope-close").start()
+# What is ended at exit: links with executors of their own, and processes of executors that nobody refers to any more.
+_LINKS: weakref.WeakSet[Link] = weakref.WeakSet()
+_LEFT: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _let_go(opened: list[Submits]) -> None:
+    """Have executors end, and do not wait: the garbage collector may call this anywhere, whatever locks are held."""
+    while opened:
+        executor: Any = opened.pop()
+        for process in _processes_of(executor):
+            _LEFT.add(process)
+        with suppress(Exception):
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+@cache
+def _end_all_at_exit() -> None:
+    """Register `_end_all`.
+
+    At exit the standard library waits for its workers, also for one that hangs, before `atexit` is asked. Only this
+    comes earlier, if it is registered later, and it has no public name.
+    """
+    getattr(threading, "_register_atexit", atexit.register)(_end_all)
+
+
+def _end_all() -> None:
+    for link in list(_LINKS):
+        link.close()
+    end = time.monotonic() + RELEASE_SECONDS
+    for process in list(_LEFT):
+        with suppress(Exception):
+            process.join(max(0.0, end - time.monotonic()))
+            process.kill()
+
+
+def _processes_of(executor: object) -> list[Any]:
+    """The processes of a pool: before Python 3.14 nothing public kills one that hangs."""
+    return list((getattr(executor, "_processes", None) or {}).values())
 
 
 def _shut_down_each(opened: list[Submits]) -> None:
@@ -327,11 +354,8 @@ def _shut_down_each(opened: list[Submits]) -> None:
 
 
 def _shut_down(executor: Any) -> None:
-    """Shut down an executor; processes of a pool that take too long for that are killed.
-
-    Nothing else ends one that hangs: `shutdown` waits for it, and before Python 3.14 nothing public kills it.
-    """
-    processes = list((getattr(executor, "_processes", None) or {}).values())
+    """Shut down an executor; processes of a pool that take too long for that are killed, else it waits for them."""
+    processes = _processes_of(executor)
 
     def shut_down() -> None:
         with suppress(Exception):
@@ -350,7 +374,7 @@ def _shut_down(executor: Any) -> None:
 # How workers hear that a run has ended.
 
 _RECENTLY_ENDED: deque[str] = deque(maxlen=ENDED_RUNS)
-_WRITERS: dict[str, int] = {}  # the process that writes a file of ended runs; one that was forked from it does not
+_FOLLOWED: set[tuple[int, str]] = set()  # files, with the process that follows them: a forked one begins anew
 
 
 @cache
@@ -360,14 +384,14 @@ def ended_file() -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     file = Path(folder) / "ended"
     file.touch()
-    _WRITERS[str(file)] = os.getpid()
+    _FOLLOWED.add((os.getpid(), str(file)))  # who writes it knows what is in it
     return str(file)
 
 
 def note_ended(run: str) -> None:
-    """Tell all workers that they are to stop and forget a run; those that are threads of this process at once."""
-    _RECENTLY_ENDED.append(run)
+    """Tell all workers that they are to stop and forget a run; those in this process, of whatever executor, too."""
     forget(run)
+    _RECENTLY_ENDED.append(run)
     with Path(ended_file()).open("ab") as file:
         file.write(f"{run}\n".encode())
 
@@ -388,15 +412,10 @@ def unpack(task: bytes, file: str, recently_ended: Sequence[str]) -> Any:
     """Do a task, in the process of a worker."""
     for run in recently_ended:
         forget(run)
-    if _WRITERS.get(file) != os.getpid():
-        _follow_once(os.getpid(), file)
+    if (os.getpid(), file) not in _FOLLOWED:
+        _FOLLOWED.add((os.getpid(), file))
+        threading.Thread(target=_follow, args=(Path(file),), name="dope-ended", daemon=True).start()
     return pickle.loads(task)
-
-
-@cache
-def _follow_once(_: int, file: str) -> None:
-    """Begin to follow a file; in a process that was forked once more."""
-    threading.Thread(target=_follow, args=(Path(file),), name="dope-ended", daemon=True).start()
 
 
 def _follow(file: Path) -> None:
