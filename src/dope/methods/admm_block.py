@@ -40,7 +40,8 @@ Some = Literal["strength", "unary"]
 
 # The part of a post that a block leaves for itself.
 OWN = "own"
-# Of a block that is open, for every site of its region: places, masks, and what was asked and answered last.
+# Of a block that is open, for every site of its region: places, masks, and what was asked and answered last. Counted
+# from these arrays, not measured.
 OPEN_SITE_BYTES = 80
 
 
