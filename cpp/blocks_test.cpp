@@ -1,8 +1,11 @@
 // Random sequences of steps on small networks cut into blocks, each followed by the blocks' own
 // slow self-check, under the sanitizers; every sequence ends in what one block finds.
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "block_flow.h"
 #include "check.h"
@@ -205,6 +208,147 @@ class Walk {
     std::vector<double> unary_;
 };
 
+// Blocks that live apart: each in a network of its own, which holds the others' sites but is never
+// asked to solve them. What crosses walls is told from one to the other, as over a board.
+class Apart {
+  public:
+    using Make = std::function<std::unique_ptr<BlockFlow>()>;
+
+    Apart(std::mt19937& random, const Case& of, const std::vector<double>& unary, Make make)
+        : random_(random), whole_(of.whole), sites_(of.sites), unary_(unary), make_(make) {
+        for (std::size_t k = 0; k < sites_.size(); ++k) {
+            homes_.push_back(make_());
+            BlockFlow& home = *homes_[k];
+            for (std::size_t part = 0; part < home.parts(); ++part) home.fill(part, Poll());
+            home.finish();
+            for (std::size_t j = 0; j < sites_.size(); ++j) home.wall_in(j);
+            std::vector<double> mine;
+            for (const std::size_t site : sites_[k]) mine.push_back(unary_[site]);
+            home.price(k, mine.data(), nullptr);
+            walls_.resize(std::max(walls_.size(), sites_[k].back() + 1), 0);
+        }
+        inbox_.resize(sites_.size());
+    }
+
+    void finish() {
+        for (int turn = 0; visit_all(); ++turn) CHECK(turn < 10000);
+        const auto expected = std::make_unique<bool[]>(unary_.size());
+        whole_.minimize(unary_.data(), Poll());
+        whole_.labels(false, expected.get(), Poll());
+        ExactSum bound;
+        for (std::size_t k = 0; k < sites_.size(); ++k) bound.add(homes_[k]->bound(k));
+        CHECK(bound.digits() == whole_.minimum().digits());
+        const std::vector<std::vector<std::int64_t>> marks = reached();
+        for (std::size_t k = 0; k < sites_.size(); ++k) {
+            maybe_fold(k);
+            homes_[k]->reach(k, marks[k]);
+            const auto labels = std::make_unique<bool[]>(sites_[k].size());
+            homes_[k]->labels(k, true, labels.get());
+            for (std::size_t i = 0; i < sites_[k].size(); ++i) {
+                CHECK(labels[i] == expected[sites_[k][i]]);
+            }
+        }
+    }
+
+  private:
+    std::size_t home_of(std::size_t site) const {
+        std::size_t k = 0;
+        while (!std::binary_search(sites_[k].begin(), sites_[k].end(), site)) ++k;
+        return k;
+    }
+
+    // One block after the other; whether anything was sent, or any distance has grown.
+    bool visit_all() {
+        bool moved = false;
+        for (std::size_t k = 0; k < sites_.size(); ++k) {
+            BlockFlow& home = *homes_[k];
+            home.carry(k, inbox_[k]);
+            inbox_[k].clear();
+            home.solve(k, Poll());
+            home.check(k);
+            maybe_fold(k);
+            std::vector<Distance> around;
+            for (std::size_t j = 0; j < sites_.size(); ++j) {
+                for (const std::size_t site : j == k ? std::vector<std::size_t>() : sites_[j]) {
+                    if (walls_[site] >= 0) {
+                        around.push_back({static_cast<std::int64_t>(site), walls_[site]});
+                    }
+                }
+            }
+            homes_[k]->surround(around);
+            moved = discharge(k) || moved;
+            moved = measure(k) || moved;
+        }
+        return moved;
+    }
+
+    // The bytes of a block are all of it.
+    void maybe_fold(std::size_t k) {
+        if (random_() % 3 != 0) return;
+        const std::vector<char> saved = homes_[k]->save(k);
+        homes_[k] = make_();
+        homes_[k]->finish();
+        homes_[k]->load(k, saved.data(), saved.size());
+        homes_[k]->check(k);
+    }
+
+    bool discharge(std::size_t k) {
+        std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sent;
+        for (const WallFlow& one : homes_[k]->wall_flows(k)) sent[{one.first, one.second}] -= one.amount;
+        homes_[k]->discharge(k, Poll());
+        homes_[k]->check(k);
+        for (const WallFlow& one : homes_[k]->wall_flows(k)) sent[{one.first, one.second}] += one.amount;
+        bool some = false;
+        for (const auto& [ends, amount] : sent) {
+            if (amount == 0) continue;
+            some = true;
+            inbox_[home_of(static_cast<std::size_t>(ends.second))].push_back(
+                {ends.second, ends.first, -amount});
+        }
+        return some;
+    }
+
+    // No site is farther than there are sites: what is, reaches no sink.
+    bool measure(std::size_t k) {
+        homes_[k]->measure_from(k, static_cast<std::int32_t>(unary_.size()));
+        bool grown = false;
+        for (const Distance& one : homes_[k]->border(k)) {
+            std::int32_t& known = walls_[static_cast<std::size_t>(one.site)];
+            CHECK(one.walls == -1 || one.walls >= known);  // they never shrink
+            CHECK((one.side < 0) == (one.walls == 0));
+            grown = grown || one.walls != known;
+            known = one.walls;
+        }
+        return grown;
+    }
+
+    // The free sites that sources of other blocks lead to.
+    std::vector<std::vector<std::int64_t>> reached() {
+        std::vector<std::vector<std::int64_t>> marks(sites_.size());
+        for (bool more = true; more;) {
+            more = false;
+            for (std::size_t k = 0; k < sites_.size(); ++k) {
+                for (const std::int64_t site : homes_[k]->reach(k, marks[k])) {
+                    std::vector<std::int64_t>& there = marks[home_of(static_cast<std::size_t>(site))];
+                    if (std::find(there.begin(), there.end(), site) != there.end()) continue;
+                    there.push_back(site);
+                    more = true;
+                }
+            }
+        }
+        return marks;
+    }
+
+    std::mt19937& random_;
+    Flow& whole_;
+    std::vector<std::vector<std::size_t>> sites_;
+    std::vector<double> unary_;
+    Make make_;
+    std::vector<std::unique_ptr<BlockFlow>> homes_;
+    std::vector<std::vector<WallFlow>> inbox_;
+    std::vector<std::int32_t> walls_;  // of all sites, -1 where none is known to be reached
+};
+
 template <class MakeBlocks, class MakeWhole>
 void walk(std::mt19937& random, const std::vector<std::vector<std::size_t>>& sites,
           MakeBlocks&& make_blocks, MakeWhole&& make_whole) {
@@ -221,6 +365,8 @@ void walk(std::mt19937& random, const std::vector<std::vector<std::size_t>>& sit
         other.price_as(one.unary());
         other.impose(one.flows());
         other.finish(random() % 2 == 0);
+        if (sites.size() > 12) continue;  // each has a network of its own
+        Apart(random, {*blocks, *whole, sites}, one.unary(), [&] { return make_blocks(bits); }).finish();
     }
 }
 

@@ -211,12 +211,13 @@ def killed_at(cluster, folder, fraction, seed):
     number = len(posts(whole))
     assert {"prove", "flow"} <= {path.parent.name.partition("-")[0] for path in posts(whole)}
     cluster.bring_to(2)
-    over, board = threading.Event(), folder / "board"
+    over, board, killed = threading.Event(), folder / "board", []
 
     def strike():
         while not over.wait(0.005):
             if board.exists() and len(posts(board)) >= fraction * number:
-                kill(cluster.workers.pop(0))
+                killed.append(cluster.workers.pop(0))
+                kill(killed[0])
                 cluster.start_worker()
                 return
 
@@ -228,7 +229,7 @@ def killed_at(cluster, folder, fraction, seed):
     finally:
         over.set()
         thread.join()
-    assert found.exact
+    assert found.exact and killed
     return found.labels, dope.minimize(energy, method=Exact()).labels
 
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from block_flows import FOUR, PROBLEMS, Driven, finish, problem, wander
+from block_flows import FOUR, GRIDS, PROBLEMS, Driven, finish, problem, wander
 from dope import Energy, MaxFlow, Partition, _core
+from dope.fixed_point import FixedPoint
 from oracles import bracketed
+from problems import members
 from profiles import slow_but
 
 
@@ -63,6 +65,100 @@ def test_flows_imposed_on_a_new_one_give_the_same_bound(name):
             np.testing.assert_array_equal(mine, others)
         again.solve(again.flow.changed())
         assert again.certified()
+
+
+def opened(energy, partition, fixed, k, *, empty=False):
+    """A flow of the core for one block of a grid, whose other blocks are never solved."""
+    flow = MaxFlow().open_blocks(energy.pairs, partition, fixed)
+    for part in range(0 if empty else flow.parts):
+        flow.fill(part)
+    flow.finish()
+    if not empty:
+        for j in range(flow.blocks):
+            flow.wall_in(j)
+        flow.price(k, np.ascontiguousarray(energy.unary[partition.blocks[k].where], dtype=float).ravel())
+    return flow
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_block_that_was_saved_and_loaded_goes_on_alike(name):
+    """Before and after flow has come and gone over its walls; bytes of another length are refused."""
+    rng = np.random.default_rng(3)
+    energy, partition = problem(name, rng)
+    fixed = FixedPoint.of(energy)
+    k = len(partition.blocks) // 2
+    one = opened(energy, partition, fixed, k)
+    one.solve(k)
+    for _ in range(4):
+        other = opened(energy, partition, fixed, k, empty=True)
+        saved = one.save(k)
+        for wrong in (saved[:-1], saved + b"0", b""):
+            with pytest.raises(ValueError, match="bytes were saved"):
+                other.load(k, wrong)
+        other.load(k, saved)
+        other.check(k)
+        assert other.bound(k) == one.bound(k)
+        around = np.setdiff1d(np.arange(energy.unary.size), members(partition)[k])
+        distances = rng.integers(0, 4, len(around)).astype(np.int32)
+        answers = []
+        for flow in (one, other):
+            flow.surround(around, distances)
+            flow.discharge(k)
+            flow.check(k)
+            flow.measure_from(k, 9)
+            first, second, amount = flow.wall_flows(k)
+            reached = flow.reach(k, np.zeros(0, dtype=np.int64))
+            answers.append([first, second, amount, *flow.border(k), reached, flow.labels(k), flow.labels(k, True)])
+            half = np.sign(amount) * (np.abs(amount) // 2)
+            flow.carry(k, first, second, -half)  # some comes back
+            flow.solve(k)
+            flow.check(k)
+            answers[-1] += [flow.labels(k), *flow.wall_flows(k)]
+        for mine, others in zip(*answers, strict=True):
+            np.testing.assert_array_equal(mine, others)
+        assert one.bound(k) == other.bound(k)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_sites_that_are_held_are_fixed_labels(name):
+    """A block among sites with labels for good has the smallest minimum of its sites, given those labels."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        energy, partition = problem(name, rng)
+        fixed = FixedPoint.of(energy)
+        k = int(rng.integers(len(partition.blocks)))
+        where = members(partition)[k]
+        held = rng.integers(1, 3, energy.unary.size).astype(np.uint8)
+        held[where] = 0
+        flow = opened(energy, partition, fixed, k)
+        flow.hold(k, held)
+        flow.solve(k)
+        flow.check(k)
+        first, second, weights = energy.pairs.edges()
+        price = 1 + 2 * weights.sum() + np.abs(energy.unary).sum()
+        unary = np.where(held == 0, energy.unary.ravel(), np.where(held == 2, -price, price))
+        expected, _ = both_minimizers(unary, np.stack([first, second], axis=1), weights)
+        np.testing.assert_array_equal(flow.labels(k), expected[where])
+
+
+def test_flows_and_sites_that_cannot_be_are_refused():
+    energy = Energy.grid(np.zeros((4, 6)), kernel=FOUR, lam=2.0)
+    flow = opened(energy, Partition.at((4, 6), [[2], [3]]), FixedPoint.of(energy), 0)
+    flow.solve(0)
+    one = np.array([2])
+    for first, second, amount in ((2, 3, 10**6), (0, 1, 1), (2, 9, 1), (9, 3, 1), (2, 24, 1), (-1, 3, 1)):
+        with pytest.raises(ValueError, match="site"):
+            flow.carry(0, np.array([first]), np.array([second]), np.array([amount]))
+    for site in (3, 24, -1):
+        with pytest.raises(ValueError, match="site"):
+            flow.reach(0, np.array([site]))
+    with pytest.raises(ValueError, match="expected 0 or more walls"):
+        flow.surround(one, np.array([-1], dtype=np.int32))
+    with pytest.raises(ValueError, match="held"):
+        flow.hold(0, np.zeros(23, dtype=np.uint8))
+    for call in (flow.save, flow.wall_flows, flow.border):
+        with pytest.raises(ValueError, match="block 4"):
+            call(4)
 
 
 def test_nonsense_is_refused():
