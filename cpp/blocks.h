@@ -467,6 +467,7 @@ class Blocks {
     // How many walls lie between sites of others and a sink; those not named are cut off from all.
     void surround(const std::vector<Distance>& around) {
         distance_.assign(static_cast<std::size_t>(network_.sites()), kUnreachable);
+        for (Block& block : blocks_) block.sent.clear();  // nobody here takes it in
         for (const Distance& one : around) {
             const Site v = network_.place(static_cast<std::size_t>(one.site));
             distance_[static_cast<std::size_t>(v)] = one.walls;

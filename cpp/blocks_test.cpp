@@ -294,10 +294,12 @@ class Apart {
 
     bool discharge(std::size_t k) {
         std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sent;
-        for (const WallFlow& one : homes_[k]->wall_flows(k)) sent[{one.first, one.second}] -= one.amount;
+        for (const WallFlow& one : homes_[k]->wall_flows(k))
+            sent[{one.first, one.second}] -= one.amount;
         homes_[k]->discharge(k, Poll());
         homes_[k]->check(k);
-        for (const WallFlow& one : homes_[k]->wall_flows(k)) sent[{one.first, one.second}] += one.amount;
+        for (const WallFlow& one : homes_[k]->wall_flows(k))
+            sent[{one.first, one.second}] += one.amount;
         bool some = false;
         for (const auto& [ends, amount] : sent) {
             if (amount == 0) continue;
@@ -329,7 +331,8 @@ class Apart {
             more = false;
             for (std::size_t k = 0; k < sites_.size(); ++k) {
                 for (const std::int64_t site : homes_[k]->reach(k, marks[k])) {
-                    std::vector<std::int64_t>& there = marks[home_of(static_cast<std::size_t>(site))];
+                    std::vector<std::int64_t>& there =
+                        marks[home_of(static_cast<std::size_t>(site))];
                     if (std::find(there.begin(), there.end(), site) != there.end()) continue;
                     there.push_back(site);
                     more = true;
@@ -366,7 +369,9 @@ void walk(std::mt19937& random, const std::vector<std::vector<std::size_t>>& sit
         other.impose(one.flows());
         other.finish(random() % 2 == 0);
         if (sites.size() > 12) continue;  // each has a network of its own
-        Apart(random, {*blocks, *whole, sites}, one.unary(), [&] { return make_blocks(bits); }).finish();
+        Apart(random, {*blocks, *whole, sites}, one.unary(), [&] {
+            return make_blocks(bits);
+        }).finish();
     }
 }
 

@@ -80,6 +80,11 @@ class Bracketing:
             whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
             if not (value is None and name == "rounds") and not (whole and value is not None and value >= least):
                 raise InputError(f"Bracketing: {name} is {value!r}; expected a whole number of {least} or more.")
+        memory: object = self.memory
+        if memory is not None and not (
+            isinstance(memory, (int, np.integer)) and not isinstance(memory, bool) and memory >= 0
+        ):
+            raise InputError(f"Bracketing: memory is {memory!r}; expected a number of bytes, or None.")
         if self.resume and self.checkpoint is None:
             raise InputError("Bracketing: resume is True without a checkpoint; expected the folder to go on from.")
 
