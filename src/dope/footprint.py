@@ -33,11 +33,11 @@ MOST_CROSSING = 1 / 32
 # they are made. Measured with benchmarks/large.py.
 BOX_WORK_BYTES = 34
 # Of a box of ADMM's, on top of that: y, votes, multipliers and pulls on it, its places near seams, and its posts while
-# they are packed and unpacked. Counted from these arrays, not measured apart; with it, and 4 GB allowed, 256^3 sites took
-# 3.3 and 3.5 GB (benchmarks/results/admm_large.jsonl).
+# they are packed and unpacked. Counted from these arrays, not measured apart; with 4 GB allowed, 256^3 sites took 3.3
+# and 3.5 GB (benchmarks/results/admm_large.jsonl).
 ADMM_WORK_BYTES = 120
-# Of a coupled site in each block that holds it, of what a board in memory has at most, packed: 18 to 34 on the volume of
-# benchmarks/admm_large.py at 96^3, with 6 and 32 neighbours, with and without overlap.
+# Of a coupled site in each block that holds it, of what a board in memory has at most, packed: 18 to 34 on the volume
+# of benchmarks/admm_large.py at 96^3, with 6 and 32 neighbours, with and without overlap.
 ADMM_POST_BYTES = 34
 # How wide the numbers are that solvers without flows are taken to hold for each pair.
 OTHER_BITS = 64
