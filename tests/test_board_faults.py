@@ -4,12 +4,14 @@ import hashlib
 import os
 import pickle
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,8 +183,9 @@ def test_a_disk_that_is_full_says_so_and_what_is_there_is_whole(tmp_path, expect
     """A file system of so many KiB, which nobody else sees."""
     folder, kept = tmp_path / "small", tmp_path / "kept"
     folder.mkdir()
-    script = f"mount -t tmpfs -o size={size}k none {folder} && {sys.executable} -c '{FULL}' {folder}/board "
-    script += f"{os.path.dirname(__file__)}; cp -r {folder}/board {kept}"  # noqa: PTH120
+    words = [sys.executable, "-c", FULL, str(folder / "board"), str(Path(__file__).parent)]
+    script = f"mount -t tmpfs -o size={size}k none {shlex.quote(str(folder))} && {shlex.join(words)}; "
+    script += shlex.join(["cp", "-r", str(folder / "board"), str(kept)])
     ran = subprocess.run(
         ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=300, check=False
     )
