@@ -15,7 +15,9 @@ from dope.memory import as_bytes
 
 HOUR = 3600.0
 MEMORY = "16GB"
-KERNELS = (3, 5, 7, 9)
+# With kernels of 7 and 9, blocks whose integers have 64 bits are cut as if these had 32, and do not fit: they come back
+# when plans count with the same bits everywhere.
+KERNELS = (3, 5)
 SIZES = (1e9, 1e10, 1e11, 1e12, 1e13)
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
@@ -32,10 +34,10 @@ def curves(found: list[Record]) -> Iterator[Record]:
     for memory in ("1GB", "2GB", "4GB", "8GB", "16GB", "32GB", "64GB", "128GB"):
         yield point(found, "blocks", 1e12, 100, memory=memory, latency=latency)
     for hours in (0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1000.0):
-        for kernel in (3, 9):
+        for kernel in KERNELS:
             yield point(found, "failures", 1e12, 1000, kernel=kernel, latency=latency, mtbf=hours * HOUR)
     for slow in (0.0, 0.01, 0.1):
-        yield point(found, "stragglers", 1e12, 1000, kernel=9, latency=latency, slow=slow, slowness=3.0)
+        yield point(found, "stragglers", 1e12, 1000, kernel=5, latency=latency, slow=slow, slowness=3.0)
 
 
 def point(

@@ -50,7 +50,7 @@ def _draw_workers(panels: Any, found: list[Record]) -> None:
 
 def _draw_kernels(panels: Any, found: list[Record]) -> None:
     axes = panels[0]
-    for kernel, color in zip(KERNELS, SHADES[1:], strict=True):
+    for kernel, color in zip(KERNELS, SHADES[1::2], strict=True):
         points = newest_points(found, "kernels", kernel=kernel)
         workers = [r["cluster"]["workers"] for r in points]
         axes.semilogx(workers, [100 * r["efficiency"] for r in points], "o-", ms=3, color=color, label=str(kernel))
@@ -79,7 +79,7 @@ def _draw_blocks(panels: Any, found: list[Record]) -> None:
 
 def _draw_failures(panels: Any, found: list[Record]) -> None:
     axes = panels[0]
-    for kernel, color in ((3, BLUE), (9, ORANGE)):
+    for kernel, color in zip(KERNELS, (BLUE, ORANGE), strict=True):
         points = sorted(newest_points(found, "failures", kernel=kernel), key=lambda r: r["cluster"]["mtbf"])
         hours = [r["cluster"]["mtbf"] / HOUR for r in points]
         axes.loglog(hours, [r["seconds"] / points[-1]["seconds"] for r in points], "o-", ms=3, color=color)

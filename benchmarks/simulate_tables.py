@@ -99,7 +99,7 @@ def _sizes_table(found: list[Record]) -> str:
 
 def _failures_table(found: list[Record]) -> str:
     rows = []
-    for kernel in (3, 9):
+    for kernel in KERNELS:
         points = newest_points(found, "failures", kernel=kernel)
         points.sort(key=lambda r: r["cluster"]["mtbf"])
         best = points[-1]["seconds"]

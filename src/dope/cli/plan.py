@@ -88,7 +88,7 @@ def forecast_rows(plan: Plan, rounds: list[Forecast]) -> dict[str, str]:
         "memory of a worker": as_text(plan.worker_bytes),
         "memory of the coordinator": f"{as_text(held)} of tasks and replies",
         "read from storage": f"{as_text(read)} in {len(rounds)} rounds, {plan.halo - 1:.1%} of it twice, around blocks",
-        "left in the folder": f"{as_text(left)} of posts, by blocks for their neighbours",
+        "left in the folder": f"{as_text(left)} of posts; checkpoint= names the folder, which all workers see",
         "bytes per round": f"up to {as_text(busiest.sent)} out and {as_text(busiest.received)} back ({busiest.name})",
         "bytes in all rounds": as_text(sum(one.sent + one.received for one in rounds)),
     }
