@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from threading import Lock
 from typing import Any
 
@@ -13,7 +13,7 @@ from dope.errors import DopeError
 
 
 class MemoryBoard:
-    """Posts in a dictionary, for threads; or, with the posts of a message, for a worker to which they were carried.
+    """Posts in a dictionary, for threads; or for one worker, which carries what it leaves to the board.
 
     Those that nobody reads outside this process may also be held as they are (`hold`), neither packed nor hashed: each
     has a number then, by which it is known.
@@ -21,8 +21,8 @@ class MemoryBoard:
 
     shared = False
 
-    def __init__(self, posts: Mapping[str, bytes] | None = None) -> None:
-        self._posts: dict[str, bytes] = dict(posts or {})
+    def __init__(self) -> None:
+        self._posts: dict[str, bytes] = {}
         self._held: dict[str, tuple[Post, str]] = {}
         self._numbers = itertools.count()
         self._lock = Lock()

@@ -5,7 +5,7 @@ i in block k and j in block n, holds |f_ij| <= w_ij. d(i), for i near a seam, is
 sink: 0 where i reaches one inside its block, infinite where it reaches none. When block k is visited,
 
     f_ij    = all that k ever sent from i to j, less all that n sent from j to i: both ends compute it, alike
-    solve     its problem; the minimum is its part of the lower bound
+    solve     its problem
     send      from the sites that sources still reach, all that fits over the seams, to the nearest sinks first
     d(i)   <- min over the open arcs out of what i reaches in k, to j elsewhere, of d(j) + 1
 
@@ -308,7 +308,6 @@ class FlowWorker:
         receivers, reached_blocks = self._tiling.at(self._global(ask, total.second)), self._tiling.at(reached)
         near = self._near(ask, block, sites)
         summary = {
-            "bound": str(block.flow.bound(block.center)),
             "sent": len(sent.first),
             "active": _active(walls, side),
             "receivers": np.unique(self._tiling.at(self._global(ask, sent.second))).tolist(),

@@ -69,11 +69,6 @@ class FlowRounds:
         self.sent = 0  # over how many arcs, in the last sweep
         self.visits = 0
 
-    @property
-    def bound(self) -> int:
-        """The sum of all minima, when nothing is on its way: after `solve`, and at the end."""
-        return sum(int(known["bound"]) for known in self._known.values())
-
     def sweeps(self) -> Generator[set[int], None, None]:
         """Until no excess has a way to a sink; after each sweep, the blocks that are to be visited next."""
         self._play_flows(self._mine, send=False)
