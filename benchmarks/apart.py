@@ -5,8 +5,9 @@
     python benchmarks/apart.py --cases 512^3-6 --memory 3GB    from Zarr
 
 The cases are those of `cases.Noisy` with hard unaries, at other sizes: 5 or 10 % of the log-likelihood ratio, and seed
-dots as dense as 40 in the small ones. Each run is a process of its own, watched from outside. The small cases are cut
-into 64 blocks; the board is a folder, and no opened block stays in memory from one visit to the next.
+dots as dense as 40 in the small ones. Each run is a process of its own, watched from outside. The small cases lie in
+NPY files, which either method reads in its own time, and are cut into 64 blocks; the board is a folder, and no opened
+block stays in memory from one visit to the next. The large ones lie in Zarr.
 """
 
 from __future__ import annotations
@@ -76,12 +77,13 @@ def main() -> None:
 
 
 def arrays(folder: Path, case: str) -> dict[str, str]:
-    """The unary and the picture as Zarr arrays, made when they are not there yet."""
+    """The unary and the picture in files, made when they are not there yet."""
     import zarr
     from scipy.ndimage import gaussian_filter
 
     shape, _, _, grain, dots = CASES[case]
-    names = {name: folder / f"{case}-{name}.zarr" for name in ("unary", "picture")}
+    suffix = "npy" if case in THREE else "zarr"
+    names = {name: folder / f"{case}-{name}.{suffix}" for name in ("unary", "picture")}
     if not all(path.exists() for path in names.values()):
         folder.mkdir(parents=True, exist_ok=True)
         draw = np.random.default_rng(0)
@@ -96,6 +98,9 @@ def arrays(folder: Path, case: str) -> dict[str, str]:
         _seed(unary, truth, dots=dots, draw=draw)
         chunks = tuple(min(n, 64 if len(shape) == 3 else 256) for n in shape)
         for name, array in (("unary", unary), ("picture", picture)):
+            if case in THREE:
+                np.save(names[name], array.astype(np.float32))
+                continue
             zarr.create_array(names[name], data=array.astype(np.float32), chunks=chunks, overwrite=True)
     return {name: str(path.resolve()) for name, path in names.items()}
 
@@ -107,9 +112,9 @@ def run(settings: dict[str, Any]) -> None:
 
     shape, neighbors, lam, _, _ = CASES[settings["case"]]
     kernel = {4: [[0, 1], [1, 0]], 6: 3, 24: 5}[neighbors]
-    stored = [zarr.open_array(settings["files"][name], mode="r") for name in ("unary", "picture")]
-    exact = settings["how"] == "exact"
-    unary, picture = [np.asarray(array[...]) for array in stored] if exact else stored
+    files = [settings["files"][name] for name in ("unary", "picture")]
+    small, exact = settings["case"] in THREE, settings["how"] == "exact"
+    unary, picture = [np.load(file, mmap_mode="r") if small else zarr.open_array(file, mode="r") for file in files]
     # As in cases.py: what a site's pairs weigh together does not depend on the kernel.
     total = {4: 2.0, 6: 3.0, 24: 8.44}[neighbors]
     energy = dope.Energy.grid(unary, features=picture, beta=2.0, lam=lam / total, kernel=kernel)

@@ -16,6 +16,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--block", type=int, help="a fixed side of blocks instead")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--dask", help="an address, or local:2, instead of threads")
+    parser.add_argument("--board", action="store_true", help="what blocks leave for each other lies in a folder")
     parser.add_argument("--folder", type=Path, default=Path("build/large"), help="where the volumes are kept")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="print the results, and run nothing")
@@ -64,6 +66,7 @@ def main() -> None:
             "blocks": [-(-side // options.block)] * 3 if options.block else options.blocks,
             "workers": options.workers,
             "dask": options.dask,
+            "board": options.board,
         }
         record = measured(settings)
         record = {"case": f"brain-{side}", "side": side, **record, "command": " ".join(["python", *sys.argv])}
@@ -151,6 +154,20 @@ def _held(process: psutil.Process) -> int:
         return 0
 
 
+def processor_seconds() -> dict[str, float]:
+    """Of this process, which coordinates, of a scheduler, and of workers in processes of their own."""
+    here = time.process_time()
+    spent = {"coordinator": here}
+    for child in psutil.Process().children(recursive=True):
+        try:
+            who, times = " ".join(child.cmdline()), child.cpu_times()
+        except psutil.Error:
+            continue
+        name = "scheduler" if "scheduler" in who else "workers"
+        spent[name] = spent.get(name, 0.0) + times.user + times.system
+    return spent
+
+
 def run(settings: dict[str, Any]) -> None:
     import dope
 
@@ -166,6 +183,8 @@ def run(settings: dict[str, Any]) -> None:
     started = time.perf_counter() - begun
     begun = time.perf_counter()
     steps: list[Any] = []
+    scratch = tempfile.TemporaryDirectory(prefix="board-", dir=target.parent) if settings["board"] else None
+    spent = processor_seconds()
     try:
         result = dope.segment(
             image,
@@ -175,11 +194,15 @@ def run(settings: dict[str, Any]) -> None:
             blocks=settings["blocks"],
             executor=executor,
             out=out,
+            checkpoint=None if scratch is None else scratch.name,
             watch=lambda step: print(step, file=sys.stderr, flush=True) or steps.append(step),
         )
     finally:
         target.unlink()
     seconds = time.perf_counter() - begun
+    spent = {who: round(value - spent.get(who, 0.0), 2) for who, value in processor_seconds().items()}
+    if scratch is not None:
+        scratch.cleanup()
     work = {"read": 0.0, "solve": 0.0, "write": 0.0}
     for step in steps:
         for task in step.tasks.done:
@@ -195,6 +218,8 @@ def run(settings: dict[str, Any]) -> None:
                 "memory": settings["memory"],
                 "workers": settings["workers"],
                 "dask": settings["dask"],
+                "board": settings["board"],
+                "processor_seconds": spent,
                 "seconds": round(seconds, 2),
                 "seconds_to_start": round(started, 2),
                 "energy": result.energy,

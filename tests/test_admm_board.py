@@ -42,8 +42,8 @@ def unread(grid):
 
 
 def told(steps):
-    """All that steps say but for the clock, and for arrays."""
-    left_out = {"seconds"}
+    """All that steps say but for the clock, who worked, and arrays."""
+    left_out = {"seconds", "tasks"}
     names = [f.name for f in fields(steps[0]) if "large" not in f.metadata and f.name not in left_out]
     return [{name: getattr(step, name) for name in names} for step in steps]
 

@@ -26,7 +26,7 @@ from dope.pairs import MOST_AXES, MOST_HALF_OFFSETS, half_offsets
 from dope.partition import MOST_BLOCKS, layout_of
 from dope.planning.box_cuts import Boxes, fitting_cuts
 from dope.planning.defaults import automatic_blocks, automatic_flow_solver
-from profiles import examples
+from profiles import examples, slow_but
 
 resource = pytest.importorskip("resource")
 
@@ -299,6 +299,40 @@ def test_a_segmentation_takes_what_the_plan_says(side, kernel, known):
     assert peak <= 1.1 * planned
     # What only pads a network is never touched, and counts as little as nothing in main memory.
     assert peak >= planned / 6
+
+
+@pytest.mark.parametrize("kernel", [3, 5, 7, 9])
+@pytest.mark.parametrize("bits", [None, 16, 32, 64])
+def test_boxes_are_cut_for_the_integers_that_are_expected(kernel, bits):
+    energy = Energy.grid(Absent(192, 192, 192), kernel=kernel, lam=0.3)
+    said = {"method": dope.Bracketing(), "solver": dope.MaxFlow(bits=bits), "executor": dope.Threads(2)}
+    found = dope.plan(energy, memory=600_000_000, **said)
+    assert found.in_boxes and found.bits == (bits or (32 if kernel < 7 else 64))
+    assert 0.6 * found.memory <= found.bytes <= found.memory == 600_000_000
+
+
+BOXES = """
+    import json, sys
+    import numpy as np, dope
+    from dope.memory import peak_bytes
+    folder, kernel, side = sys.argv[1], int(sys.argv[2]), 48
+    rng = np.random.default_rng(0)
+    np.save(folder + "/unary.npy", rng.normal(0, 1, (side,) * 3).astype(np.float32))
+    unary = np.load(folder + "/unary.npy", mmap_mode="r")
+    out = np.lib.format.open_memmap(folder + "/labels.npy", mode="w+", dtype=bool, shape=unary.shape)
+    energy = dope.Energy.grid(unary, kernel=kernel, lam=0.001)
+    said = {"method": dope.Bracketing(), "solver": dope.MaxFlow(bits=64), "executor": dope.Threads(2)}
+    found = dope.plan(energy, memory="290MB", out=out, **said)
+    result = found.run()
+    print(json.dumps([found.blocks, found.bytes, peak_bytes(), result.exact]))
+"""
+
+
+@pytest.mark.parametrize("kernel", slow_but([7, 9], quick=[7]))
+def test_boxes_of_many_neighbors_take_what_was_planned(tmp_path, kernel):
+    blocks, planned, peak, exact = in_child(BOXES, tmp_path, kernel, most=4 * GIGABYTE)
+    assert blocks > 2 and exact
+    assert peak <= planned <= 290_000_000
 
 
 def test_blocks_within_a_kernels_reach_are_planned_for():

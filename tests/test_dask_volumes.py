@@ -13,6 +13,7 @@ import pytest
 import dope
 from clusters import job_cluster, kill
 from dope import Admm, Dask, Energy, InputError
+from dope.steps import Tasks
 from test_bracketing import volume
 
 distributed = pytest.importorskip("distributed")
@@ -219,4 +220,4 @@ def test_admm_in_other_processes_has_the_trace_of_one_in_memory(cluster, tmp_pat
 
 
 def _told(result):
-    return [replace(step, seconds=0.0) for step in result.trace]
+    return [replace(step, seconds=0.0, tasks=Tasks(())) for step in result.trace]

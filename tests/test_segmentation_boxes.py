@@ -272,7 +272,7 @@ def test_a_run_in_boxes_is_cancelled_in_any_of_its_looks():
     said.run(tell=listen)
     assert {"count", "pick", "measure", "prove", "finish", "join", "keep"} <= set(doings)
     for doing in doings:
-        run = Run(said._job(None, None, None, checkpoint=None, resume=None, out=None))
+        run = Run(said._job(None, None, None, None, {}))
         run._listener = lambda event, run=run, doing=doing: getattr(event, "doing", "") == doing and run.cancel()
         result = run.work()
         assert result.shape == TRUTH.shape

@@ -120,3 +120,25 @@ def test_threads_that_work_on_the_same_blocks_mix_nothing_up():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_what_comes_back_as_it_was_is_not_written_again(monkeypatch):
+    one = Pieces((bytes(100),))
+    shelf.put("one", one, size=one.bytes, room=0)
+    written = []
+    monkeypatch.setattr(os, "pwrite", lambda *what: written.append(what))
+    for _ in range(3):
+        assert shelf.take("one", to_be_put=True) == one
+        assert shelf.take("one") is None  # somebody has it
+        shelf.put("one", one, size=one.bytes, room=0, same=True)
+    assert not written
+    assert shelf.take("one") == one
+
+
+def test_the_file_keeps_what_was_taken_until_another_takes_its_place():
+    for number in range(1, 20):
+        pieces = Pieces((bytes([number]) * 100,))
+        shelf.put("one", pieces, size=100, room=0)
+        assert shelf.take("one", to_be_put=True) == pieces
+    shelf.discard("one")
+    assert spilled_bytes() == 0

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +13,7 @@ import dope
 from dope.cli.record import trace_of
 from dope.cli.trace import line_of
 from dope.partition import Partition
-from dope.protocols import Problem
+from dope.protocols import Leave, Problem
 from dope.steps import LARGE, BlockTask, BracketingStep, Step, Tasks, plain, slim
 
 TYPES = {dope.Exact(): dope.ExactStep, dope.Admm(): dope.AdmmStep, dope.Bracketing(): dope.BracketingStep}
@@ -68,11 +69,12 @@ def test_files_keep_their_names(ran):
         for told in (record, line):
             json.dumps(told, allow_nan=False)
             assert told["sweep"] == getattr(step, "sweep", 0)
-        assert ("timeline" in line) == isinstance(step, BracketingStep)
+        assert ("timeline" in line) == isinstance(step, dope.AdmmStep | BracketingStep)
 
 
-def test_a_trace_line_tells_who_did_what():
-    result = dope.minimize(energy_of(), blocks=(2, 3), method=dope.Bracketing(), executor=dope.Serial())
+@pytest.mark.parametrize("method", [dope.Bracketing(), dope.Admm()])
+def test_a_trace_line_tells_who_did_what(method):
+    result = dope.minimize(energy_of(), blocks=(2, 3), method=method, executor=dope.Serial())
     for step in result.trace:
         line = line_of(step, 100.0)
         assert line["tasks"] == len(step.tasks.done) == len(line["timeline"])
@@ -105,6 +107,55 @@ def test_tasks_tell_what_was_asked_of_which_boxes(method):
             assert task.begun <= task.ended and task.read + task.solve + task.write <= task.seconds + 0.01
     assert steps[-1].counts == (int((~labels).sum()), int(labels.sum()))
     assert all(step.counts is None and step.energy is None for step in steps[:-1])
+
+
+def admm_tasks(steps):
+    """How often blocks were asked for what, step by step."""
+    return [dict(Counter(task.kind for task in step.tasks.done)) for step in steps]
+
+
+@pytest.mark.parametrize("boxes", [False, True])
+@pytest.mark.parametrize("overlap", [0, 0.2])
+def test_tasks_of_admm_tell_what_was_asked_of_which_blocks(boxes, overlap):
+    energy = energy_of((40, 44))
+    partition = Partition.grid(energy.shape, (2, 2), overlap=overlap)
+    target = np.zeros(energy.shape, dtype=bool) if boxes else None
+    problem = Problem(energy, partition, dope.MaxFlow(), dope.Threads(2), target=target)
+    steps = list(dope.Admm(sweeps=2).steps(problem))
+    told = admm_tasks(steps)
+    rounds = [kinds for step, kinds in zip(steps, told, strict=True) if not step.sweep]
+    assert rounds[0] == {"survey": 8, "solve": 4, "measure": 4}
+    assert all(kinds == {"solve": 4, "measure": 4} for kinds in rounds[1:])
+    weighed, finished = ({"weigh": 4}, {"weigh": 8}) if boxes else ({}, {})
+    shifted = len(partition.shifted().blocks)
+    assert told[-2:] == [{"sweep": shifted} | weighed, {"sweep": 4} | finished]
+    for step in steps:
+        for task in step.tasks.done:
+            if not step.sweep:
+                assert task.sites == energy.unary[partition.blocks[task.block].where].size
+                assert (task.sent == 0) == (task.kind == "survey" or (task.kind == "solve" and step.round == 1))
+            assert 0 < task.sites < task.region <= energy.unary.size
+            assert task.begun <= task.ended and task.read + task.solve + task.write <= task.seconds + 0.01
+
+
+def test_tasks_of_admm_are_told_once_where_somebody_leaves():
+    energy = energy_of((40, 44))
+    target = np.zeros(energy.shape, dtype=bool)
+    steps = dope.Admm().steps(
+        Problem(energy, Partition.grid(energy.shape, (2, 2)), dope.MaxFlow(), dope.Serial(), target=target)
+    )
+    first, last = next(steps), steps.throw(Leave())
+    assert last.stopped == "cancelled" and last.round == first.round == 1
+    assert admm_tasks([first, last]) == [{"survey": 8, "solve": 4, "measure": 4}, {"weigh": 4}]
+
+
+def test_what_was_resumed_was_not_done_again(tmp_path):
+    energy, said = energy_of((40, 44)), {"blocks": (2, 2), "executor": dope.Serial()}
+    whole = dope.minimize(energy, method=dope.Admm(), checkpoint=tmp_path / "run", **said)
+    again = dope.minimize(energy, method=dope.Admm(), resume=tmp_path / "run", **said)
+    assert "facts" in admm_tasks(whole.trace)[0] and "solve" in admm_tasks(whole.trace)[0]
+    assert {kind for kinds in admm_tasks(again.trace) for kind in kinds} <= {"facts"}
+    assert [step.energy for step in again.trace] == [step.energy for step in whole.trace]
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 import pickle
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dope import Energy
 from dope.methods.tiling import Tiling
 from dope.partition import Partition
 
@@ -21,3 +23,13 @@ def test_what_travels_does_not_grow_with_the_number_of_boxes():
     tiling = Tiling((160,) * 3, Partition.grid((160,) * 3, (16,) * 3).cuts)
     assert len(tiling.boxes) == 4096 and len(pickle.dumps(tiling)) < 2000
     assert pickle.loads(pickle.dumps(tiling)).boxes == tiling.boxes
+
+
+def test_blocks_across_a_corner_are_near_where_pairs_lead_there():
+    tiling = Tiling((9, 9), [(3, 6), (3, 6)])
+    middle = (slice(3, 6), slice(3, 6))
+    along = Energy.grid(np.zeros((9, 9)), kernel=[(0, 1), (1, 0)]).pairs
+    square = Energy.grid(np.zeros((9, 9)), kernel=3).pairs
+    assert tiling.near(middle, along) == [1, 3, 4, 5, 7] and tiling.near(middle, square) == list(range(9))
+    far = Energy.grid(np.zeros((9, 9)), kernel=[(0, 4)]).pairs
+    assert tiling.near((slice(0, 3), slice(0, 3)), far) == [0, 1, 2]

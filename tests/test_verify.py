@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import maximum_flow
 import dope
 from dope import Certificate, Energy, InputError, MaxFlow, Partition, verify
 from dope.pairs import GraphPairs
-from dope.verify import blocks
+from dope.verify import parts
 from dope.verify.minimum import block_minimum, proved_minimum
 from dope.verify.units import exact_sum
 from oracles import brute_force, dense_energy, edge_weight_matrix
@@ -274,7 +274,7 @@ def test_the_energy_does_not_depend_on_strips(monkeypatch, strip):
     energy = Energy.grid(rng.integers(-6, 7, (5, 3, 4)), kernel=[(0, 1, 0), (-2, 1, 1), (3, 0, -1)])
     certificate = certified(energy, Partition.grid(energy.shape, (3, 1, 2)), [NONE] * 3, minimum=scipy_minimum)
     labels = rng.random(energy.shape) < 0.5
-    monkeypatch.setattr(blocks, "STRIP_SITES", strip)
+    monkeypatch.setattr(parts, "STRIP_SITES", strip)
     assert verify(energy, labels, certificate).energy == energy(labels)
 
 
@@ -285,7 +285,8 @@ def test_costs_that_add_up_beyond_int64_are_refused(center):
     star = Energy.graph(np.zeros(301), np.stack([leaves * 0, leaves], axis=1), np.full(300, 2.0**52))
     numbers = np.zeros(301, dtype=np.int64)
     numbers[0] = center == "apart"
-    flowing = Certificate(1.0, None, numbers, leaves * 0, leaves, np.full(300, 2**52), np.zeros(2, dtype=np.int64))
+    bounds = np.array([-300 << 52, 0])
+    flowing = Certificate(1.0, None, numbers, leaves * 0, leaves, np.full(300, 2**52), bounds)
     verdict = verify(star, np.zeros(301), flowing if center == "apart" else emptied(flowing))
     assert not verdict and "add up to 1.351e+18 units" in verdict.reason
 

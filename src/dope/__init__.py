@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 # none of them, and nor does `dope --version`.
 _GIVEN = {
     "api": "minimize start",
-    "certificate": "Certificate",
+    "certificate": "Certificate StoredCertificate open_certificate",
     "energy": "Energy",
     "errors": "DopeError InputError MissingExtraError",
     "executors": "Dask Futures Serial Threads",
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from dope.api import minimize as minimize
     from dope.api import start as start
     from dope.certificate import Certificate as Certificate
+    from dope.certificate import StoredCertificate as StoredCertificate
+    from dope.certificate import open_certificate as open_certificate
     from dope.energy import Energy as Energy
     from dope.errors import DopeError as DopeError
     from dope.errors import InputError as InputError

@@ -28,6 +28,7 @@ def minimize(
     memory: int | str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
+    certificate: str | os.PathLike[str] | None = None,
     out: Any = None,
 ) -> Result:
     """Labels of low energy, found block by block: `plan(...).run()`.
@@ -67,6 +68,9 @@ def minimize(
     resume : path, optional
         The folder of a run that was broken off: goes on from there, with the same energy and settings. What is in it
         is taken as proved: trust it as you trust the program.
+    certificate : path, optional
+        A new or empty folder for what proves the bound, for `dope.verify`. What `Exact()` finds has one anyway, in
+        `result.certificate`; `Bracketing()` makes one only if asked, as flows then have to go over all seams.
     out : array, optional
         Where labels go instead of a new array: anything with `out[box] = labels`, such as a Zarr array, a mapped one,
         or `dope.io.open_labels(path, shape)`. Where boxes are read, the last two are written by blocks where they run.
@@ -86,7 +90,7 @@ def minimize(
     """
     decided = plan(
         energy, method=method, blocks=blocks, overlap=overlap, solver=solver, executor=executor, start=start,
-        memory=memory, checkpoint=checkpoint, resume=resume, out=out,
+        memory=memory, checkpoint=checkpoint, resume=resume, certificate=certificate, out=out,
     )  # fmt: skip
     return decided.run(watch=watch)
 

@@ -7,14 +7,20 @@ with |f| <= w. Hence for any flows f over the crossing pairs, each within its pa
 
 where a flow from i to j of f > 0 adds +f to the unary of i and -f to that of j: f_ji = -f_ij. A certificate is the
 blocks, the flows and the minimum of every block, counted in integers so that no float sum comes between.
+
+In memory it is a `Certificate`, which an .npz file holds. That of a run in boxes, a `StoredCertificate`, is a folder:
+
+    DIR/certificate.json     the shape, cuts, scale and bounds; written last
+    DIR/flows/000012.npz     first, second and flow of the pairs from block 12 to later blocks
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from io import BytesIO
@@ -25,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Sites
-from dope.bounded import open_regular
-from dope.durable import reason, replacing
+from dope.bounded import open_regular, read_regular
+from dope.durable import reason, replacing, write_text
 from dope.errors import InputError
 from dope.rounding import rounded_down
 
@@ -47,12 +53,22 @@ _ALWAYS = {
 }
 _OF_GRID = {**_ALWAYS, "cuts": 1, "cuts_per_axis": 1}
 _OF_GRAPH = {**_ALWAYS, "members": 1}
+_OF_SEAMS = {"first": 1, "second": 1, "flow": 1}
 _REAL = ("scale", "rounding_error")
+
+# Of a folder: what holds all but the flows, or all of a certificate that was in memory.
+CERTIFICATE, FLOWS, WHOLE = "certificate.json", "flows", "certificate.npz"
+STORED_VERSION = 1
+# A bound of 40 digits for each of a million blocks.
+MOST_BYTES = 64 << 20
 
 # A bound is bounds_high x 2^LOW_BITS + bounds in a file: costs may stand for "certainly" and be as large as they like.
 LOW_BITS = 62
 MOST_BOUND = 1 << 124
 """Above what the bounds of a certificate can be."""
+
+SeamFlows = tuple[Sites, Sites, npt.NDArray[np.int64]]
+"""Sites, sites of other blocks, and what flows from the former to the latter in units of 1 / scale."""
 
 # What zipfile, beside its BadZipFile, and NumPy's reader of headers raise for bytes that are no such file.
 _MALFORMED = (
@@ -122,34 +138,23 @@ class Certificate:
     @property
     def claim(self) -> Fraction:
         """The same, not rounded to a float."""
-        return Fraction(sum(self.bounds.tolist())) / Fraction(self.scale) - Fraction(self.rounding_error)
+        return _claim(self)
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write it as an .npz file, as a whole or not at all: readers see the old file or the new one."""
-        import zipfile  # here and below: `import dope` does not wait for it
+        _write_arrays(file, self._arrays())
 
-        with replacing(file) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-            for name, array in self._arrays().items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                    np.lib.format.write_array(part, array, allow_pickle=False)
+    def save_in(self, folder: str | os.PathLike[str]) -> None:
+        """Write it into a folder, as `open_certificate` finds it."""
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        self.save(path / WHOLE)
 
     @classmethod
     def load(cls, file: str | os.PathLike[str]) -> Certificate:
         """Read what `save` wrote. Nothing in the file is run, and no more is read than the file is long."""
-        import zipfile
-
         path = Path(file)
-        try:
-            with open_regular(path, "certificate") as stream, zipfile.ZipFile(stream) as archive:
-                arrays = _read(archive)
-        except InputError:
-            raise
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {reason(error)}") from error
-        except (zipfile.BadZipFile, *_MALFORMED) as error:
-            raise InputError(
-                f"{path} is no certificate: {error}; expected a file that Certificate.save wrote"
-            ) from error
+        arrays = _read_arrays(path, _whole, "a file that Certificate.save wrote")
         return cls(
             scale=float(arrays["scale"]),
             cuts=_cuts_of(path, arrays) if "cuts" in arrays else None,
@@ -177,6 +182,145 @@ class Certificate:
         if self.members is not None:
             arrays["members"] = self.members.astype(np.int64)
         return arrays
+
+
+@dataclass(frozen=True, eq=False)
+class StoredCertificate:
+    """A certificate in a folder, of which a block's flows are read when they are asked for; see `Certificate`.
+
+    Attributes
+    ----------
+    folder : where it lies.
+    scale, cuts, bounds, rounding_error : as in `Certificate`.
+    """
+
+    folder: Path
+    scale: float
+    cuts: tuple[tuple[int, ...], ...]
+    bounds: npt.NDArray[np.int64] | npt.NDArray[np.object_]
+    rounding_error: float = 0.0
+
+    members = None
+
+    def __post_init__(self) -> None:
+        _check_number("scale", self.scale, above=0.0)
+        _check_number("rounding_error", self.rounding_error, above=-math.ulp(0.0))
+        _check_bounds(self.bounds)
+        _check_cuts(self.cuts)
+
+    @property
+    def lower_bound(self) -> float:
+        """The bound that is claimed, the energy's constant excluded."""
+        return rounded_down(self.claim)
+
+    @property
+    def claim(self) -> Fraction:
+        """The same, not rounded to a float."""
+        return _claim(self)
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> StoredCertificate:
+        """What `finish` has written into a folder; of its flows nothing is read yet."""
+        path = Path(folder) / CERTIFICATE
+        try:
+            said = json.loads(read_regular(path, "certificate", most=MOST_BYTES))
+            scale, rounding_error = (float.fromhex(said[name]) for name in ("scale", "rounding_error"))
+            cuts = tuple(tuple(axis) for axis in said["cuts"])
+            bounds = integers([int(bound) for bound in said["bounds"]])
+            version = said["version"]
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {reason(error)}; no run with certificate= ended there.") from error
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as fault:
+            if isinstance(fault, InputError):
+                raise
+            raise InputError(
+                f"{path} is no certificate: {fault}; expected what a run with certificate= wrote"
+            ) from fault
+        if version != STORED_VERSION:
+            raise InputError(f"{path} is a certificate of version {version!r:.20}; expected {STORED_VERSION}.")
+        return cls(Path(folder), scale, cuts, bounds, rounding_error)
+
+    def finish(self) -> None:
+        """Write all but the flows, which are in place by now."""
+        said = {
+            "version": STORED_VERSION,
+            "scale": self.scale.hex(),
+            "rounding_error": self.rounding_error.hex(),
+            "cuts": [list(axis) for axis in self.cuts],
+            "bounds": [str(bound) for bound in self.bounds.tolist()],
+        }
+        write_text(self.folder / CERTIFICATE, json.dumps(said))
+
+    def flows(self, k: int) -> SeamFlows:
+        """Over the pairs from block k to later ones."""
+        arrays = _read_arrays(self._file(k), _seams, "the flows of a block")
+        return arrays["first"], arrays["second"], arrays["flow"]
+
+    def save_flows(self, k: int, flows: SeamFlows) -> None:
+        """Write those of block k."""
+        path = self._file(k)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_arrays(path, dict(zip(_OF_SEAMS, flows, strict=True)))
+
+    def _file(self, k: int) -> Path:
+        return self.folder / FLOWS / f"{k:06}.npz"
+
+
+AnyCertificate = Certificate | StoredCertificate
+
+
+def _claim(certificate: AnyCertificate) -> Fraction:
+    total = Fraction(sum(certificate.bounds.tolist()))
+    return total / Fraction(certificate.scale) - Fraction(certificate.rounding_error)
+
+
+def open_certificate(path: str | os.PathLike[str]) -> AnyCertificate:
+    """The certificate in a file, or in the folder that a run was given for it."""
+    place = Path(path)
+    if not place.is_dir():
+        return Certificate.load(place)
+    whole = place / WHOLE
+    return Certificate.load(whole) if whole.is_file() else StoredCertificate.open(place)
+
+
+def require_free(folder: Path) -> None:
+    """Refuse a folder for a certificate that holds anything but flows, which a run left that was broken off."""
+    try:
+        with os.scandir(folder) as entries:
+            other = next((entry.name for entry in entries if entry.name != FLOWS), None)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise InputError(f"certificate is {folder}, which cannot be used: {why}") from error
+    if other is not None:
+        raise InputError(f"certificate is {folder}, which holds {other!r:.60} already; expected a new or empty folder.")
+
+
+def _write_arrays(file: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    import zipfile  # here and below: `import dope` does not wait for it
+
+    with replacing(file) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, array, allow_pickle=False)
+
+
+def _read_arrays(
+    path: Path, read: Callable[[zipfile.ZipFile], dict[str, npt.NDArray[Any]]], expected: str
+) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz file; nothing in it is run, and no more is read than it is long."""
+    import zipfile
+
+    try:
+        with open_regular(path, "certificate") as stream, zipfile.ZipFile(stream) as archive:
+            return read(archive)
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}") from error
+    except (zipfile.BadZipFile, *_MALFORMED) as error:
+        raise InputError(f"{path} is no certificate: {error}; expected {expected}") from error
 
 
 def integers(numbers: Sequence[int]) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
@@ -221,24 +365,38 @@ def _check_cuts(cuts: object) -> None:
         raise InputError(f"a certificate's cuts are {str(cuts)[:80]}; expected a tuple of positions for every axis.")
 
 
-def _read(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[Any]]:
+def _whole(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a file, if they are just those of a grid's or a graph's certificate."""
-    infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-    expected = _OF_GRAPH if "members" in infos else _OF_GRID
-    if "bounds_high" not in infos:  # version 1
+    names = {info.filename.removesuffix(".npy") for info in archive.infolist()}
+    expected = _OF_GRAPH if "members" in names else _OF_GRID
+    if "bounds_high" not in names:  # version 1
         expected = {name: dimensions for name, dimensions in expected.items() if name != "bounds_high"}
-    if len(archive.infolist()) != len(expected) or set(infos) != set(expected):
-        raise ValueError(f"it holds {', '.join(sorted(infos))[:60]!r}, not {', '.join(sorted(expected))}")
-    # 0 is "stored", as save writes them.
-    if any(info.compress_type != 0 for info in infos.values()):
-        raise ValueError("its parts are compressed, and so could be of any length")
-    arrays = {name: _array(name, archive.read(infos[name]), expected[name]) for name in expected}
+    arrays = _just(archive, expected)
     version = VERSION if "bounds_high" in arrays else 1
     if arrays["version"] != version:
         raise ValueError(f"its version is {arrays['version']}, not {version}")
     if "bounds_high" in arrays and len(arrays["bounds_high"]) != len(arrays["bounds"]):
         raise ValueError(f"it has {len(arrays['bounds'])} bounds, but {len(arrays['bounds_high'])} high parts of them")
     return arrays
+
+
+def _seams(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[Any]]:
+    """The flows of a block."""
+    arrays = _just(archive, _OF_SEAMS)
+    if len({len(array) for array in arrays.values()}) != 1:
+        raise ValueError("its lists are not of one length")
+    return arrays
+
+
+def _just(archive: zipfile.ZipFile, expected: Mapping[str, int]) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of these names and dimensions, if there are no others."""
+    infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    if len(archive.infolist()) != len(expected) or set(infos) != set(expected):
+        raise ValueError(f"it holds {', '.join(sorted(infos))[:60]!r}, not {', '.join(sorted(expected))}")
+    # 0 is "stored", as _write_arrays writes them.
+    if any(info.compress_type != 0 for info in infos.values()):
+        raise ValueError("its parts are compressed, and so could be of any length")
+    return {name: _array(name, archive.read(infos[name]), expected[name]) for name in expected}
 
 
 def _array(name: str, content: bytes, dimensions: int) -> npt.NDArray[Any]:

@@ -30,7 +30,8 @@ SEAM_BYTES, DENSE_SEAM_BYTES = 250, 2000
 # quicker than any blocks of which more did, up to 100 times, and took a tenth of the memory.
 MOST_CROSSING = 1 / 32
 # Of a box, beside the network and what is read: the unary in float64, labels, codes, masks, and what is in hand while
-# they are made. Measured with benchmarks/large.py.
+# they are made. Measured with benchmarks/large.py. With 122 and 256 neighbours and integers of 64 bits, two boxes at
+# work took 0.9 and 0.8 of what these numbers say (192^3 sites, one run each).
 BOX_WORK_BYTES = 34
 # Of a box of ADMM's, on top of that: y, votes, multipliers and pulls on it, its places near seams, and its posts while
 # they are packed and unpacked. Counted from these arrays, not measured apart; with it, and 4 GB allowed, 256^3 sites

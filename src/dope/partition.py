@@ -165,19 +165,24 @@ class Partition:
     def apart(self, pairs: Pairs) -> list[list[int]]:
         """The blocks in classes, such that no pair joins two blocks of a class."""
         if self.cuts is not None and isinstance(pairs, GridPairs):
-            return self._apart_on_grid(self.cuts, pairs.reach)
+            return self._apart_on_grid(self.cuts, pairs)
         return self._apart_on_graph(pairs)
 
-    def _apart_on_grid(self, cuts: tuple[tuple[int, ...], ...], reach: tuple[int, ...]) -> list[list[int]]:
-        """Along an axis, every m-th block, with m - 1 blocks between them at least as wide as the kernel reaches."""
+    def _apart_on_grid(self, cuts: tuple[tuple[int, ...], ...], pairs: GridPairs) -> list[list[int]]:
+        """Along an axis, every m-th block, with m - 1 blocks between them at least as wide as the kernel reaches.
+
+        Where all pairs run along axes, the blocks of two colours of a chessboard; or of m, in the same way.
+        """
         classes: dict[tuple[int, ...], list[int]] = {}
         layout = [len(places) + 1 for places in cuts]
         every = []
-        for length, places, far in zip(self.shape, cuts, reach, strict=True):
+        for length, places, far in zip(self.shape, cuts, pairs.reach, strict=True):
             narrowest = min(high - low for low, high in pairwise([0, *places, length]))
             every.append(1 + math.ceil(far / narrowest))
+        along_axes = bool((np.count_nonzero(pairs.offsets, axis=1) <= 1).all())
         for k, index in enumerate(np.ndindex(*layout)):
-            classes.setdefault(tuple(i % m for i, m in zip(index, every, strict=True)), []).append(k)
+            color = tuple(i % m for i, m in zip(index, every, strict=True))
+            classes.setdefault((sum(index) % max(every),) if along_axes else color, []).append(k)
         return list(classes.values())
 
     def _apart_on_graph(self, pairs: Pairs) -> list[list[int]]:

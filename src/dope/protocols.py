@@ -235,6 +235,7 @@ class Problem:
     board : where blocks leave what their neighbours need, and from where a run is resumed; a method that is
         `resumable` says by `board.begin(manifest)` what it solves, before anything is left there.
     live : where the method shows its labels while it is at work.
+    certificate : a folder for what proves the bound, where that is wanted; only for a method that `certifies`.
     in_boxes : arrays are not to be held all at once, nor are labels; so it is, too, where the energy is not in memory.
     """
 
@@ -248,6 +249,7 @@ class Problem:
     board: Board = field(default_factory=MemoryBoard)
     live: LiveLabels = field(default_factory=LiveLabels)
     in_boxes: bool = False
+    certificate: str | None = None
 
 
 class Leave(Exception):  # noqa: N818 (no error: somebody asked for it)
@@ -262,6 +264,7 @@ class Method(Protocol):
     reads_boxes : it only asks for `energy.at(box)`, where blocks run, so that arrays need not fit into memory.
     takes_memory : it reads boxes only where arrays do not fit; where they do, it is better off with all of them.
     resumable : what its blocks find lies on `problem.board`, and a run of it can be resumed from there.
+    certifies : its last Step has what proves its bound, or says which folder, `problem.certificate`, that is in.
     shares_a_flow : its blocks are parts of one flow in this process, work for threads.
     """
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dope import report
 from dope.arrays import Labels
-from dope.certificate import Certificate
+from dope.certificate import AnyCertificate
 from dope.energy import Energy
 from dope.errors import DopeError
 from dope.partition import Partition
@@ -41,7 +41,8 @@ class Result:
     stopped : why it stopped: "exact", "tolerance", "agreed", "stalled", "round limit", "cancelled", or "undecided":
         it was to stop after so many rounds, and some labels were not decided yet.
     proved : the fraction of sites whose labels are known to be those of a minimum; None where nothing is known.
-    certificate : what proves the lower bound, for `dope.verify`; None where there is none.
+    certificate : what proves the lower bound, for `dope.verify`; None where there is none. That of a run in boxes lies
+        in the folder that was given for it.
     trace : a Step for every round, without labels.
     partition : the blocks.
     plan : what was decided before it began, and why.
@@ -58,7 +59,7 @@ class Result:
     trace: tuple[Step, ...]
     partition: Partition
     proved: float | None = None
-    certificate: Certificate | None = field(default=None, repr=False)
+    certificate: AnyCertificate | None = field(default=None, repr=False)
     out: Any = field(default=None, repr=False)
     plan: Plan | None = field(default=None, repr=False)
     seconds: float = 0.0

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dope.arrays import BinaryLabels, Reals, Sites
-from dope.certificate import Certificate
+from dope.certificate import AnyCertificate
 
 LARGE = {"large": True}
 """Metadata of a field that no trace keeps and no file holds."""
@@ -53,7 +53,7 @@ class Step:
     exact: bool = False
     rounding_error: float = 0.0
     stopped: str | None = None
-    certificate: Certificate | None = field(default=None, repr=False, metadata=LARGE)
+    certificate: AnyCertificate | None = field(default=None, repr=False, metadata=LARGE)
     kept: object | None = field(default=None, repr=False, metadata=LARGE)
     estimate: int = 0
 
@@ -97,6 +97,7 @@ class AdmmStep(Step):
     shares, multipliers, penalty : terms of the augmented Lagrangian, sum_k of E_k(y_k, y), of mu a_k'(y_k - S_k y)
         and of mu/2 |y_k - S_k y|^2, with y of this round and a_k of the round before.
     sweep : 0, or the number of the sweep with which the last round is polished, whose other fields it repeats.
+    tasks : what blocks did since the step before, but for the flows of a bound; none in a round that was resumed.
     relaxed : sites where blocks meet, and the relaxed y there; elsewhere y is the labels. Dropped from the trace.
     best : in the last step of a run whose arrays, and labels, are read and written in boxes. Dropped from the trace.
     """
@@ -110,6 +111,7 @@ class AdmmStep(Step):
     multipliers: float
     penalty: float
     sweep: int = 0
+    tasks: Tasks = field(default_factory=lambda: Tasks(()), repr=False)
     relaxed: tuple[Sites, Reals] | None = field(default=None, repr=False, metadata=LARGE)
     best: BestLabels | None = field(default=None, repr=False, metadata=LARGE)
 
@@ -146,8 +148,10 @@ class BlockTask:
     worker : who worked.
     begun, ended : by `time.time`, where it worked.
     read, solve, write : seconds of these; what is left was other work.
-    kind : what was asked: "measure" (facts that the scale follows from), "prove", "flow" (solve, and send excess on),
-        "walls" (how far sinks are), "reach" (labels, at the end of flows) or "finish".
+    kind : what was asked. Of `Bracketing` "measure" (facts that the scale follows from), "prove", "flow" (solve, and
+        send excess on), "walls" (how far sinks are), "reach" (labels, at the end of flows) or "finish"; of `Admm`
+        "facts", "survey" (for the penalty), "solve", "measure" (y, residuals and energies), "repulsion" (for the
+        bound), "sweep", "weigh" (the energy) or "write".
     sites, region : of the box that it was asked about, and of that with its neighbours.
     sent, received : bytes of the posts that it read, and of the one that it left.
     """

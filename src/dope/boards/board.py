@@ -26,8 +26,11 @@ class Board(Protocol):
         """
         ...
 
-    def post(self, name: str, content: bytes, *, replace: bool = False) -> None:
-        """Leave a post. A whole one that is there under that name stays, unless it is to be replaced."""
+    def post(self, name: str, content: bytes, *, replace: bool = False) -> bool:
+        """Leave a post. A whole one that is there under that name stays, unless it is to be replaced.
+
+        Whether this one is there now, and not an older one.
+        """
         ...
 
     def read(self, name: str, digest: str, *, span: tuple[int, int] | None = None) -> bytes:

@@ -81,27 +81,37 @@ class FolderBoard:
                 f"folder."
             )
 
-    def post(self, name: str, content: bytes, *, replace: bool = False) -> None:
+    def post(self, name: str, content: bytes, *, replace: bool = False) -> bool:
         path = self.folder / name
-        if not replace and self.find(name) is not None:
-            return
-        self._require_visible()
         try:
-            _make_way(path)
-            temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
             try:
-                with temporary.open("xb") as stream:
-                    stream.write(self._head(name, content))
-                    stream.write(content)
-                if replace or (not _placed(temporary, path) and self.find(name) is None):
-                    temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
+                return self._place(path, name, content, replace)
+            except OSError:  # such as a first post, which has no folder yet
+                self._require_visible()
+                _make_way(path)
+                return self._place(path, name, content, replace)
         except OSError as error:
             raise DopeError(
                 f"cannot write {path} on {socket.gethostname()}: {_why(error)}; what was written before is whole, and "
                 f"the run can be resumed."
             ) from error
+
+    def _place(self, path: Path, name: str, content: bytes, replace: bool) -> bool:
+        """Write a post whole, and then give it its name; whether it got it."""
+        temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+        try:
+            with temporary.open("xb") as stream:
+                stream.write(self._head(name, content))
+                stream.write(content)
+            if not replace:
+                if _placed(temporary, path):
+                    return True
+                if self.find(name) is not None:
+                    return False
+            temporary.replace(path)
+            return True
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def read(self, name: str, digest: str, *, span: tuple[int, int] | None = None) -> bytes:
         begun = time.monotonic()

@@ -48,10 +48,12 @@ class MemoryBoard:
     def require_owner(self) -> None:
         """It is nobody else's."""
 
-    def post(self, name: str, content: bytes, *, replace: bool = False) -> None:
+    def post(self, name: str, content: bytes, *, replace: bool = False) -> bool:
         with self._lock:
-            if replace or name not in self._posts:
-                self._posts[name] = content
+            if not replace and name in self._posts:
+                return False
+            self._posts[name] = content
+        return True
 
     def read(self, name: str, digest: str, *, span: tuple[int, int] | None = None) -> bytes:
         found = self.find(name)

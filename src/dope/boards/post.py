@@ -95,8 +95,8 @@ def summary_of(content: bytes) -> dict[str, Any]:
     return summary
 
 
-def spans_of(content: bytes) -> dict[str, Span]:
-    """Where the parts of a post lie in its content, and, under "", what comes before them."""
+def outline_of(content: bytes) -> tuple[dict[str, Any], dict[str, Span]]:
+    """The summary of a post, and where its parts lie in its content; under "", what comes before them."""
     head, begin = _head_of(content)
     listed = head.get("parts", [])
     at = len(content) - sum(length for _, length, _ in listed)
@@ -106,7 +106,7 @@ def spans_of(content: bytes) -> dict[str, Span]:
     for name, length, digest in listed:
         spans[name] = Span(at, length, digest)
         at += length
-    return spans
+    return head["summary"], spans
 
 
 def _flat(array: Array) -> bytes:

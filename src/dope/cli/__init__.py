@@ -20,6 +20,7 @@ COMMANDS = {
     "info": "Say what is in a file: shape, type, spacing, size.",
     "plan": "Say how a problem of this size would be cut up, and what that takes.",
     "compare": "Compare two masks: Dice, differing sites and, with an energy, Delta E = 100 (E(A) - E(B)) / |E(B)| %.",
+    "verify": "Check labels and the certificate of their bound, block by block, without the solver.",
     "demo": "Segment a packaged 8-megapixel photo from packaged strokes, and write pictures of it.",
     "paper": "Run the paper's experiments anew, and put tables, figures and a page into a folder.",
 }

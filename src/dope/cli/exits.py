@@ -24,6 +24,7 @@ DEFECT = 1
 BAD_INPUT = 2
 STOPPED_EARLY = 3
 INCOMPLETE = 4
+UNPROVED = 5
 CANCELLED = starting.CANCELLED
 UNREAD = 141
 """What a shell says of a program whose reader has gone: 128 + SIGPIPE."""
@@ -31,7 +32,8 @@ UNREAD = 141
 EXIT_CODES = (
     "Exit codes: 0 when all went well, 1 for a defect of dope, 2 for bad input or labels that cannot be written, 3 "
     "when a run stopped before it was done, 4 when the labels are there but another output (overlay, report, JSON, "
-    "trace) is missing or incomplete, 130 after Ctrl-C, 141 when nobody reads the output any more."
+    "trace) is missing or incomplete, 5 when dope verify "
+    "refuses a certificate, 130 after Ctrl-C, 141 when nobody reads the output any more."
 )
 
 

@@ -25,6 +25,7 @@ class Outputs:
     checkpoint: str | None = None
     resume: str | None = None
     trace: str | None = None
+    certificate: str | None = None
 
     @property
     def side(self) -> dict[str, str]:
@@ -36,8 +37,9 @@ class Outputs:
     def places(self) -> dict[str, Place]:
         """Everything that is written to, by its option."""
         assert self.mask is not None
-        folder = {"--checkpoint": self.checkpoint} if self.resume is None else {"--resume": self.resume}
-        others = {**self.side, **{option: name for option, name in folder.items() if name is not None}}
+        board = ("--checkpoint", self.checkpoint) if self.resume is None else ("--resume", self.resume)
+        folders = dict([board, ("--certificate", self.certificate)])
+        others = {**self.side, **{option: name for option, name in folders.items() if name is not None}}
         return {"--output": labels_place(self.mask), **{option: Place.of(name) for option, name in others.items()}}
 
     def check(self, read: list[str]) -> None:
@@ -61,7 +63,8 @@ class Outputs:
     def planned(self, shape: tuple[int, ...]) -> dict[str, Any]:
         """What a plan has to know of them."""
         out = None if self.mask is None else _FutureLabels(shape, label_chunks(self.mask, shape))
-        return {"checkpoint": self.checkpoint, "resume": self.resume, "out": out}
+        folders = {"checkpoint": self.checkpoint, "resume": self.resume, "certificate": self.certificate}
+        return {**folders, "out": out}
 
     def open_mask(self, image: Image) -> LabelTarget:
         """The mask, to be written box by box."""

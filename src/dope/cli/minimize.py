@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from dope.cli.certified import note_file
 from dope.cli.clock import Clock
 from dope.cli.exits import CANCELLED, Cancel, exit_code
 from dope.cli.methods import MethodName, solver_of
@@ -62,6 +63,10 @@ def minimize(
     seconds: Annotated[
         float | None, typer.Option(help="Stop after the round in which so much time has passed: exit code 3.")
     ] = None,
+    certificate: Annotated[
+        str | None,
+        typer.Option(help="Put what proves the bound into this new or empty folder, for dope verify."),
+    ] = None,
     json_: Annotated[str | None, typer.Option("--json", help="Write settings, results and trace here.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
     save_on_cancel: Annotated[
@@ -78,7 +83,7 @@ def minimize(
         file=file, format=format_, solver=solver, method=method, blocks=blocks, overlap=overlap, workers=workers,
         seed=seed, seconds=seconds,
     )  # fmt: skip
-    outputs = Outputs(output, json_, overwrite, save_on_cancel)
+    outputs = Outputs(output, json_, overwrite, save_on_cancel, certificate)
     outputs.check(task)
     raise typer.Exit(_run(task, outputs))
 
@@ -122,6 +127,7 @@ class Outputs:
     json: str | None
     overwrite: bool
     save_on_cancel: bool
+    certificate: str | None = None
 
     @property
     def as_text(self) -> bool:
@@ -130,7 +136,8 @@ class Outputs:
     @property
     def places(self) -> dict[str, Place]:
         """Everything that is written to, by its option."""
-        places = {} if self.json is None else {"--json": Place.of(self.json)}
+        side = {"--json": self.json, "--certificate": self.certificate}
+        places = {option: Place.of(name) for option, name in side.items() if name is not None}
         if self.labels is not None:
             places["--output"] = Place.of(self.labels) if self.as_text else labels_place(self.labels)
         return places
@@ -187,7 +194,8 @@ def _run(task: Task, outputs: Outputs) -> int:
             outputs.check_shape(instance.energy.shape)
         with at_work(console, "minimizing") as show:
             watch = Watch(cancel, show, None if task.seconds is None else clock.begun + task.seconds)
-            decided = plan(instance.energy, **settings, executor=Threads(task.workers))
+            executor = Threads(task.workers)
+            decided = plan(instance.energy, **settings, executor=executor, certificate=outputs.certificate)
             result = decided.run(watch=watch, tell=watch.tell)
         clock.spent["minimizing"] = result.seconds
         outcome = _Outcome(task, instance, result, clock, watch.late)
@@ -199,6 +207,9 @@ def _run(task: Task, outputs: Outputs) -> int:
             # The labels first: whatever becomes of the record, they are there.
             if outputs.labels is not None:
                 _write_labels(outputs.labels, outcome.result, outputs)
+            if outputs.certificate is not None:
+                with side.alone(outputs.certificate):
+                    note_file(outputs.certificate, task.file, task.format, outcome.result)
             if outputs.json is not None:
                 with side.alone(outputs.json):
                     write_record(outputs.json, _record(outcome), overwrite=outputs.overwrite)

@@ -83,6 +83,9 @@ def segment(
         str | None, typer.Option(help="Keep what blocks find in this new or empty folder, for --resume.")
     ] = None,
     resume: Annotated[str | None, typer.Option(help="Go on from the --checkpoint folder of a broken run.")] = None,
+    certificate: Annotated[
+        str | None, typer.Option(help="Put what proves the bound into this new or empty folder, for dope verify.")
+    ] = None,
     trace: Annotated[str | None, typer.Option(help="Write a line of JSON per round here, as it ends.")] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Stop after the round in which so much time has passed: exit code 3.")
@@ -115,7 +118,9 @@ def segment(
     said = Segmentation.from_json(options)
     if seconds is not None and not seconds > 0:
         raise InputError(f"--seconds is {seconds}; expected a number above 0.")
-    outputs = Outputs(output, json_, report, overlay_, overwrite, save_on_cancel, checkpoint, resume, trace)
+    outputs = Outputs(
+        output, json_, report, overlay_, overwrite, save_on_cancel, checkpoint, resume, trace, certificate
+    )
     if dry_run:
         print_plan(said, outputs)
     else:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dope.cli.certified import note_energy
 from dope.cli.clock import Clock
 from dope.cli.exits import CANCELLED, Cancel, exit_code
 from dope.cli.mask_outputs import Outputs
@@ -94,6 +95,9 @@ def _write_mask(outcome: Outcome, outputs: Outputs) -> None:
 def _write_others(outcome: Outcome, outputs: Outputs, trace: TraceFile) -> SideOutputs:
     """What is asked for beside the mask, which is in its file by now."""
     side, overwrite = SideOutputs(), outputs.overwrite
+    if outputs.certificate is not None:
+        with side.alone(outputs.certificate):
+            note_energy(outputs.certificate, outcome.said, outcome.result)
     seen = cache(lambda: Seen.of(outcome, _written_labels(outcome, outputs)))
     if outputs.trace is not None:
         with side.alone(outputs.trace):

@@ -50,6 +50,12 @@ CONNECT_SECONDS = 5.0
 LARGE_TASK = 1_000_000
 # Ctrl-C at the terminal reaches all processes there: workers leave it to the one that was asked to stop.
 DEAF_TO_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+# With this variable, as Dask sets it, all memory of a block is given back to the system when it is done, and fetched
+# anew, page by page, for the next.
+OF_LOCAL_WORKERS = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.worker.profile.enabled": False,
+}
 
 
 @dataclass(frozen=True)
@@ -216,21 +222,24 @@ class Link:
     def _start_processes(self) -> Any:
         import multiprocessing
 
+        import dask
+
         distributed = _distributed()
         guard = "In a script, put what it does under: if __name__ == '__main__':"
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             raise DopeError(f"Dask({self.address!r}) starts processes, and each of them has run to here. {guard}")
         try:
-            cluster = distributed.LocalCluster(
-                n_workers=self._local,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                # There is no page to look at, but Dask opens a port for one all the same: any that is free.
-                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
-                preload=[DEAF_TO_INTERRUPTS],
-                silence_logs=logging.ERROR,
-            )
+            with dask.config.set(OF_LOCAL_WORKERS):
+                cluster = distributed.LocalCluster(
+                    n_workers=self._local,
+                    threads_per_worker=1,
+                    processes=True,
+                    host="127.0.0.1",
+                    # There is no page to look at, but Dask opens a port for one all the same: any that is free.
+                    scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+                    preload=[DEAF_TO_INTERRUPTS],
+                    silence_logs=logging.ERROR,
+                )
         except Exception as error:
             raise DopeError(
                 f"Dask({self.address!r}): the processes could not be started ({text_of(error)}). {guard}"

@@ -33,6 +33,7 @@ from dope.boards import Post
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.facts import measure_facts
+from dope.fixed_point import Costs, FixedPoint
 from dope.footprint import ADMM_POST_BYTES, BOX_PROCESS_BYTES, OTHER_BITS, admm_box_bytes
 from dope.live import LiveLabels
 from dope.methods.admm_block import (
@@ -40,6 +41,7 @@ from dope.methods.admm_block import (
     BlockRecipe,
     CountOf,
     Measure,
+    Message,
     Neighbor,
     Repulsion,
     SketchOf,
@@ -56,10 +58,11 @@ from dope.methods.roof_bound import RoofBound, find_roof_bound
 from dope.methods.rounds import Left, Reference, Rounds, Task
 from dope.methods.selection import Count, Sketch, bracket, median
 from dope.methods.sweeps import Sweeper, without_overlap
+from dope.methods.task_log import TaskLog
 from dope.pairs import GridPairs
 from dope.protocols import FlowSolver, Leave, Problem, RoofDualSolver
 from dope.rounding import nearest, rounded_down
-from dope.steps import AdmmStep, BestLabels, ExactStep
+from dope.steps import AdmmStep, BestLabels, ExactStep, Tasks
 
 # What may stay open of arrays that are elsewhere, where nobody set a limit.
 DEFAULT_ROOM = 1 << 30
@@ -123,9 +126,10 @@ class Admm:
     def steps(self, problem: Problem) -> Generator[AdmmStep, None, None]:
         """One Step per round."""
         begun = time.perf_counter()
-        problem = _with_facts(problem)
+        log = TaskLog()
+        problem = _with_facts(problem, log)
         problem.board.begin(_manifest(self, problem))
-        run = _Run(self, problem, begun)
+        run = _Run(self, problem, begun, log)
         stopped: str | None = None
         try:
             with run.opened():
@@ -139,10 +143,13 @@ class Admm:
         except Leave:
             if not run.boxes:
                 raise
-            stopped = "cancelled"
-        assert run.last is not None
-        last = run.last if stopped == "cancelled" else self._bounded(problem, run)
-        yield replace(last, seconds=time.perf_counter() - begun, stopped=stopped, best=run.finish())
+            assert run.last is not None
+            stopped, last = "cancelled", replace(run.last, tasks=Tasks(()))  # which were told
+        else:
+            last = self._bounded(problem, run)
+        best = run.finish()
+        tasks = replace(last.tasks, done=last.tasks.done + log.read().done)
+        yield replace(last, seconds=time.perf_counter() - begun, stopped=stopped, best=best, tasks=tasks)
 
     def _bounded(self, problem: Problem, run: _Run) -> AdmmStep:
         """The last step with a bound by flows between the blocks, where that is possible."""
@@ -181,12 +188,14 @@ class Admm:
         return None
 
 
-def _with_facts(problem: Problem) -> Problem:
+def _with_facts(problem: Problem, log: TaskLog) -> Problem:
     """The problem with what must be known of all its arrays, where these are elsewhere or a checkpoint is kept."""
     energy = problem.energy
     if not isinstance(energy.pairs, GridPairs) or (energy.in_memory and not problem.board.shared):
         return problem
-    return replace(problem, energy=measure_facts(energy, without_overlap(problem.partition), problem.executor))
+    even = without_overlap(problem.partition)
+    done = log.measured(replace(problem, partition=even), kind="facts")
+    return replace(problem, energy=measure_facts(energy, even, problem.executor, done=done))
 
 
 def _manifest(method: Admm, problem: Problem) -> dict[str, Any]:
@@ -230,9 +239,9 @@ class _Round:
 class _Run:
     """The coordinator's side: tasks for blocks, and sums of what they tell."""
 
-    def __init__(self, method: Admm, problem: Problem, begun: float) -> None:
+    def __init__(self, method: Admm, problem: Problem, begun: float, log: TaskLog) -> None:
         energy, partition = problem.energy, problem.partition
-        self._method, self._problem, self._begun = method, problem, begun
+        self._method, self._problem, self._begun, self._log = method, problem, begun, log
         self.boxes = problem.in_boxes or not energy.in_memory or problem.target is not None
         self.sweeps = method.sweeps if len(partition.blocks) > 1 else 0
         self.last: AdmmStep | None = None
@@ -241,7 +250,8 @@ class _Run:
         regions = self._places["region"]
         self._near = [[j for j in regions.meeting(regions[k]) if j != k] for k in range(len(regions))]
         self._sizes = [size_of(block.where) for block in partition.blocks]
-        self._most = 64 * max(size_of(regions[k]) for k in range(len(regions))) + (1 << 16)
+        self._region_sizes = [size_of(regions[k]) for k in range(len(regions))]
+        self._most = 64 * max(self._region_sizes) + (1 << 16)
         self._packed = self.boxes
         self._journal = Journal(problem.board)
         whole: Index = energy.whole if partition.cuts is not None else np.arange(energy.shape[0])
@@ -284,9 +294,8 @@ class _Run:
         if problem.memory is None or not isinstance(pairs, GridPairs):
             return DEFAULT_ROOM
         workers = max(1, problem.executor.workers)
-        bits = problem.solver.bits or 32 if isinstance(problem.solver, FlowSolver) else OTHER_BITS
         sides = [max(high - low for low, high in axis) for axis in _grid_axes(self._places["where"])]
-        at_work = admm_box_bytes(pairs, sides, site_bytes=problem.energy.site_bytes, bits=bits)
+        at_work = admm_box_bytes(pairs, sides, site_bytes=problem.energy.site_bytes, bits=_bits(problem))
         elsewhere = getattr(problem.executor, "elsewhere", False)
         if elsewhere:
             return max(0, problem.memory // workers - BOX_PROCESS_BYTES - at_work)
@@ -294,16 +303,23 @@ class _Run:
         return max(0, problem.memory - BOX_PROCESS_BYTES - workers * at_work - board)
 
     def _play(
-        self, messages: Sequence[Any], reads: Sequence[tuple[Reference, ...]], name: str, done: Any = None
+        self, message: Message, reads: Sequence[tuple[Reference, ...]], name: str, *, shown: bool = False
     ) -> list[Left]:
+        """What all blocks left; if they are labels to be shown, as soon as they are there."""
         assert self._rounds is not None
-        tasks = [
-            Task(message, read, f"{name}/{k:05}") for k, (message, read) in enumerate(zip(messages, reads, strict=True))
-        ]
-        return [one for one in self._rounds.play(tasks, done=done) if one is not None]
 
-    def _ask_all(self, message: Any, name: str) -> list[Left]:
-        return self._play([message] * len(self._sizes), [()] * len(self._sizes), name)
+        def done(k: int, one: Left) -> None:
+            self._log.add(k, message.kind, one, sites=self._sizes[k], region=self._region_sizes[k])
+            if shown:
+                self._live.show(k, one.post)
+
+        tasks = [Task(message, read, f"{name}/{k:05}") for k, read in enumerate(reads)]
+        left = [one for one in self._rounds.play(tasks, done=done) if one is not None]
+        self._log.statistics = self._rounds.statistics
+        return left
+
+    def _ask_all(self, message: Message, name: str) -> list[Left]:
+        return self._play(message, [()] * len(self._sizes), name)
 
     def _read(self, reference: Reference) -> Any:
         assert self._rounds is not None
@@ -372,18 +388,14 @@ class _Run:
             reads = [(starts[k],) if starts else () for k in blocks]
         else:
             reads = list(zip(before.measured, before.solved, strict=True))
-
-        def show(k: int, one: Left) -> None:
-            self._live.show(k, one.post)
-
-        solved = self._play([message] * len(blocks), reads, f"solve-{number:04}", show)
+        solved = self._play(message, reads, f"solve-{number:04}", shown=True)
         for k in blocks:  # also those that were on the board already
             self._live.show(k, solved[k].post)
         told = Measure(mu, relaxed=not self.boxes, first=before is None)
         near = [
             (solved[k].post, solved[k].parts[OWN], *(solved[j].parts[str(k)] for j in self._near[k])) for k in blocks
         ]
-        measured = self._play([told] * len(blocks), near, f"measure-{number:04}")
+        measured = self._play(told, near, f"measure-{number:04}")
         return self._told(number, mu, solved, measured)
 
     def _told(self, number: int, mu: float, solved: list[Left], measured: list[Left]) -> _Round:
@@ -418,6 +430,7 @@ class _Run:
             exact=len(solved) == 1 and answers[0]["exact"],
             rounding_error=math.fsum(one["rounding_error"] for one in answers),
             stopped=method.reason(residuals, self._sizes, number, waited),
+            tasks=self._log.read(),
         )
         found = _Round(step, [one.post for one in solved], [one.post for one in measured], rounding)
         self._note(found)
@@ -545,27 +558,33 @@ class _Run:
         self._live.begin(self._places["owned"], self._read_labels)
         for k, post in enumerate(best.rounding):
             self._live.show(k, post)
-        for number, one in enumerate(self._sweeper.sweep(begins, self.sweeps), start=1):
-            if one.energy < self._found[0]:
-                self._found = one.energy, one.labelling
+        for number, labelling in enumerate(self._sweeper.sweep(begins, self.sweeps), start=1):
+            labels = None if self.boxes else self._labels_of(labelling)
+            energy = self._weighed(labelling, f"weigh-{number:02}") if labels is None else self._problem.energy(labels)
+            if energy < self._found[0]:
+                self._found = energy, labelling
             self.last = replace(
                 self.last,
                 round=self.last.round + 1,
                 sweep=number,
-                energy=one.energy,
-                labels=None if self.boxes else self._labels_of(one.labelling),
+                energy=energy,
+                labels=labels,
                 proved=None,
                 seconds=time.perf_counter() - self._begun,
                 stopped=None,
+                tasks=self._log.read(),
             )
             yield self.last
 
     @property
     def _sweeper(self) -> Sweeper:
-        return Sweeper(self._problem, self._packed, self._most, self._live)
+        return Sweeper(self._problem, self._packed, self._most, self._live, self._log)
 
     def _labelling(self, one: _Round) -> Labelling:
         return Labelling(layers=(Layer(self._places["owned"], one.rounding),))
+
+    def _weighed(self, labelling: Labelling, name: str) -> float:
+        return nearest(self._sweeper.weigh(labelling, name)[0])
 
     def _labels_of(self, labelling: Labelling) -> BinaryLabels:
         energy = self._problem.energy
@@ -577,8 +596,7 @@ class _Run:
         energy, least, labelling = self._problem.energy, best.step.energy, self._labelling(best)
         if self._started:
             start = Labelling(layers=(Layer(self._places["where"], self._started),))
-            even = without_overlap(self._problem.partition)
-            value = self._sweeper.weighed(start, even, "weigh-start").energy
+            value = self._weighed(start, "weigh-start")
             if value < least:
                 labelling, least = start, value
         price = self._price
@@ -594,7 +612,7 @@ class _Run:
             assert self._best is not None
             self._found = self._best.step.energy, self._labelling(self._best)
         problem, labelling = self._problem, self._found[1]
-        found = self._sweeper.weighed(labelling, without_overlap(problem.partition), "weigh-best")
+        value, ones = self._sweeper.weigh(labelling, "weigh-best")
         labels: BinaryLabels | None = None
         if problem.target is None:
             labels = self._labels_of(labelling)
@@ -604,7 +622,7 @@ class _Run:
             for box in boxes_of(problem.energy.shape):
                 problem.target[box] = labelling.labels(box, self._read_labels)
         sites = math.prod(problem.energy.shape)
-        return BestLabels(found.value, labels, (sites - found.ones, found.ones))
+        return BestLabels(value, labels, (sites - ones, ones))
 
     def _first_labels(self, place: Index) -> BinaryLabels:
         """Labels to show before any block was solved."""
@@ -616,13 +634,24 @@ class _Run:
         return np.zeros([s.stop - s.start for s in place], dtype=np.bool_)
 
 
+def _bits(problem: Problem) -> int:
+    """The width of the integers that blocks count in, which coupling makes fractions of whole costs."""
+    energy, solver = problem.energy, problem.solver
+    if not isinstance(solver, FlowSolver):
+        return OTHER_BITS
+    if solver.bits is not None or energy.facts is None:
+        return solver.bits or 32
+    facts = energy.facts
+    return FixedPoint.for_costs(Costs(energy.pairs, facts.sites, None, facts.largest, facts.total)).bits
+
+
 def _grid_axes(places: Places) -> tuple[tuple[tuple[int, int], ...], ...]:
     assert isinstance(places, GridPlaces)
     return places.axes
 
 
-# What of a step is written down: all that is no array.
-_STEP_FIELDS = tuple(one.name for one in fields(AdmmStep) if "large" not in one.metadata)
+# What of a step is written down: all that is no array, and not who worked.
+_STEP_FIELDS = tuple(one.name for one in fields(AdmmStep) if "large" not in one.metadata and one.name != "tasks")
 
 
 def _proved(answers: Sequence[Any]) -> float | None:

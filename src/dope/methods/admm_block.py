@@ -34,7 +34,6 @@ from dope.protocols import Answer, BlockSolver, FlowMinimizer, Minimizer, checke
 from dope.work import Work
 
 Values = npt.NDArray[np.float64]
-Slots = npt.NDArray[np.int32]
 Some = Literal["strength", "unary"]
 """Numbers of which somebody wants the median: coupling strengths of coupled sites, or |unary| of own sites."""
 
@@ -201,13 +200,12 @@ class _Seam:
 class _Slots:
     """Where numbers that blocks sent, one after the other, are added up: at a coupled site, in the shell, or nowhere.
 
-    `own` is for those of the sites that each sender holds; of pulls, which are those of all sites that both see,
-    `inner` is for the sites that the sender holds, `outer` for the others.
+    `own` is for those of the sites that each sender holds. Of `pulls`, which are those of all sites that both see, sums
+    at sites that the sender holds come first, then those at the others.
     """
 
-    own: Slots
-    inner: Slots
-    outer: Slots
+    own: Sites
+    pulls: Sites
 
 
 class OpenedBlock:
@@ -227,6 +225,8 @@ class OpenedBlock:
         self._shell_in_region = np.flatnonzero(~inside)
         self._owned = share.owned
         self._owned_in_region = _within(share.coupling.inside, share.owned)
+        self._owned_in_whole = _within(recipe.where, share.owned)
+        self._sorted: dict[Some, Values] = {}
         # The last questions and answers: from some round on most blocks keep their labels, and what follows from them.
         self._asked: Question | None = None
         self._last: Solved | None = None
@@ -256,12 +256,16 @@ class OpenedBlock:
                 weight = own - self._energy.pairs.repulsive.total()
                 return Post({"weight": list(weight.as_integer_ratio())}, {})
             case SketchOf():
-                sketch = Sketch.of(self._numbers(message.some))
+                numbers = self._numbers(message.some)
+                self._sorted = {message.some: numbers}  # until they are counted
+                sketch = Sketch.of(numbers)
                 kind = "<f8" if message.some == "strength" else self._region_unary.dtype.str
                 summary = {"number": sketch.number, "type": kind}
                 return Post(summary, {"values": sketch.values, "ranks": sketch.ranks})
             case CountOf():
-                count = Count.of(self._numbers(message.some), message.low, message.high)
+                found = self._sorted.pop(message.some, None)
+                numbers = self._numbers(message.some) if found is None else found
+                count = Count.of(numbers, message.low, message.high)
                 return Post({"below": count.below}, {"values": count.values, "times": count.times})
 
     def _numbers(self, some: Some) -> Values:
@@ -300,26 +304,22 @@ class OpenedBlock:
     @cached_property
     def _slots(self) -> _Slots:
         region, number, nowhere = self._excerpt.place, len(self._coupled), self._near
-        slots = np.full(self._region_unary.shape, nowhere, dtype=np.int32)
-        slots.flat[self._coupled_in_region] = np.arange(number)
-        slots.flat[self._shell_in_region] = np.arange(number, nowhere)
-        own, inner, outer = [], [], []
+        slots = np.full(self._region_unary.shape, nowhere)
+        slots.reshape(-1)[self._coupled_in_region] = np.arange(number)
+        slots.reshape(-1)[self._shell_in_region] = np.arange(number, nowhere)
+        own, pulls = [], []
         for k in self._senders:
             if k is None:
-                own.append(np.arange(number, dtype=np.int32))
-                here, shell = np.arange(nowhere) < number, np.arange(nowhere, dtype=np.int32)
-                inner.append(np.where(here, shell, np.int32(nowhere)))
-                outer.append(np.where(here, np.int32(nowhere), shell))
+                own.append(np.arange(number))
+                pulls.append(np.concatenate([np.arange(number), np.arange(number, nowhere) + nowhere + 1]))
                 continue
             one = self._recipe.neighbors[k]
             theirs, both = common(one.where, region), common(one.region, region)
-            seen = slots[seen_from(both, region)]
-            held = np.zeros(seen.shape, dtype=np.bool_)
-            held[seen_from(theirs, both)] = True
+            seen = slots[seen_from(both, region)] + (nowhere + 1)
+            seen[seen_from(theirs, both)] -= nowhere + 1
             own.append(slots[seen_from(theirs, region)].ravel())
-            inner.append(np.where(held, seen, np.int32(nowhere)).ravel())
-            outer.append(np.where(held, np.int32(nowhere), seen).ravel())
-        return _Slots(*(np.concatenate(one) for one in (own, inner, outer)))
+            pulls.append(seen.ravel())
+        return _Slots(np.concatenate(own), np.concatenate(pulls))
 
     @cached_property
     def _senders(self) -> list[int | None]:
@@ -375,7 +375,7 @@ class OpenedBlock:
         self._asked = ask
         solved, answer = self._last, self._last.answer
         a = np.zeros(self._energy.shape)
-        a.flat[self._coupled] = ask.a
+        a.reshape(-1)[self._coupled] = ask.a
         pull = solved.pull.ravel()
         parts: dict[str, dict[str, npt.NDArray[Any]]] = {
             OWN: {
@@ -423,12 +423,13 @@ class OpenedBlock:
         return np.array_equal(ask.a, before.a) and bool((np.where(last.coupled, -pull, pull) >= 0.0).all())
 
     def _solved(self, ask: Question) -> Solved:
-        unary = self._energy.unary + self._coupling.apply(self._spread(ask.y, np.zeros(())))
+        coupling = self._coupling.apply(self._spread(ask.y, np.zeros(())))
+        unary = np.add(self._energy.unary, coupling, order="C")
         if ask.freeze and ask.previous is not None:
-            frozen = ask.mu * (0.5 - ask.previous)
-            frozen.flat[self._coupled] = 0.0
+            frozen = np.multiply(ask.mu, 0.5 - ask.previous, order="C")
+            frozen.reshape(-1)[self._coupled] = 0.0
             unary += frozen
-        unary.flat[self._coupled] += ask.mu * (ask.a - ask.y.coupled + 0.5)
+        unary.reshape(-1)[self._coupled] += ask.mu * (ask.a - ask.y.coupled + 0.5)
         answer = checked_answer(self._minimizer.minimize(unary, start=ask.previous), unary.shape)
         if self._last is not None and np.array_equal(self._last.answer.labels, answer.labels):
             return Solved(answer, self._last.coupled, self._last.pull, self._last.value)
@@ -441,11 +442,12 @@ class OpenedBlock:
         labels, own = self._labels(posts[0]), self._unpacked(posts[1])
         coupled, number = labels.ravel()[self._coupled], len(self._coupled)
         sent = [None if k is None else self._unpacked(posts[2 + k]) for k in self._senders]
-        votes = self._added(self._slots.own, [coupled if one is None else one["labels"] for one in sent])
-        multipliers = self._added(self._slots.own, [own["a"] if one is None else one["a"] for one in sent])
         both = np.concatenate([own["pull"], own["pull_shell"]])
-        pulled = np.concatenate([both if one is None else one["pull"].ravel() for one in sent])
-        pulls = self._added(self._slots.inner, [pulled]) + self._added(self._slots.outer, [pulled])
+        votes, multipliers = (
+            self._added(self._slots.own, [mine if one is None else one[name] for one in sent])[0]
+            for name, mine in (("labels", coupled), ("a", own["a"]))
+        )
+        pulls = np.add(*self._added(self._slots.pulls, [both if one is None else one["pull"] for one in sent], rows=2))
         y = (votes + multipliers - pulls / ask.mu) / self._counts
         # Where blocks agree y is 0 or 1 but for the last bits; without those, no weight need be computed there.
         whole = np.rint(y)
@@ -476,10 +478,14 @@ class OpenedBlock:
             parts["sites"] = {"sites": self._flat(self._coupled_in_region[mine])}
         return Post(summary, arrays, parts)
 
-    def _added(self, slots: Slots, values: Sequence[npt.NDArray[Any]]) -> Values:
-        """What all blocks sent, added up in their order."""
-        flat = values[0].ravel() if len(values) == 1 else np.concatenate([one.ravel() for one in values])
-        return np.bincount(slots, flat, minlength=self._near + 1)[:-1].astype(np.float64, copy=False)
+    def _added(self, slots: Sites, values: Sequence[npt.NDArray[Any]], *, rows: int = 1) -> Values:
+        """What all blocks sent, added up in their order; so many sums for each site nearby."""
+        flat, at = np.empty(len(slots)), 0
+        for one in values:  # each copied once, from wherever it lies
+            flat[at : at + one.size].reshape(one.shape)[...] = one
+            at += one.size
+        sums = np.bincount(slots, flat, minlength=rows * (self._near + 1)).astype(np.float64, copy=False)
+        return sums.reshape(rows, -1)[:, :-1]
 
     def _near_values(self, values: npt.NDArray[Any]) -> Near:
         return Near(values[: len(self._coupled)], values[len(self._coupled) :])
@@ -487,9 +493,8 @@ class OpenedBlock:
     def _rounding(self, labels: BinaryLabels, coupled: BinaryLabels) -> dict[str, npt.NDArray[Any]]:
         """The labels of a rounding on the sites that this block owns."""
         whole = labels.copy()
-        whole.flat[self._coupled] = coupled
-        where = self._recipe.where
-        return piece(_within(where, self._owned), whole[self._owned])
+        whole.reshape(-1)[self._coupled] = coupled
+        return piece(self._owned_in_whole, whole[self._owned])
 
     def _energies(self, labels: BinaryLabels, candidates: list[Near]) -> list[float]:
         known: dict[int, float] = {}
@@ -511,8 +516,9 @@ class OpenedBlock:
         """An array over the region: `interior` in the block, overwritten by the values nearby."""
         y = np.zeros(self._region_unary.shape, dtype=near.coupled.dtype)
         y[self._coupling.inside] = interior
-        y.flat[self._coupled_in_region] = near.coupled
-        y.flat[self._shell_in_region] = near.shell
+        flat = y.reshape(-1)  # which, unlike y.flat, is as quick as an array
+        flat[self._coupled_in_region] = near.coupled
+        flat[self._shell_in_region] = near.shell
         return y
 
     def _flat(self, places: Sites) -> Sites:

@@ -1,5 +1,6 @@
 """A block of `Bracketing`: reads its part of the arrays where it runs, does what the message says, and keeps nothing.
 
+Outline   which sites take part: with nothing proved, what a certificate is about
 Prove     which labels are certain whatever the open sites outside are
 Finish    the energy of labels, and the labels written to their place
 """
@@ -20,11 +21,21 @@ from dope.fixed_point import FixedPoint
 from dope.methods.codes import OPEN, Codes, arrays_in, codes_post, labels_in, overlaid
 from dope.methods.held_part import HeldPart
 from dope.methods.rounds import Content
+from dope.methods.seams import seams_told
 from dope.methods.tiling import Tiling, bounding_box, common, moved, plain, seen_from, sides, size
 from dope.pairs import GridPairs
 from dope.protocols import FlowSolver
 from dope.sums import exact_sum
 from dope.work import Work
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Asks which sites of the block `mine` take part: these are open."""
+
+    kind: ClassVar[str] = "outline"
+    mine: Box
+    region: Box
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class Finish:
     Attributes
     ----------
     mine : the block.
-    told : how many of the posts tell of labels; those that follow tell what was sent over seams.
+    told : how many of the posts tell of labels; one that follows tells what the block sent over its seams.
     scale : what flows are counted in.
     target : where labels go, if there is such a place.
     """
@@ -94,10 +105,20 @@ class BoxWorker:
     def __init__(self, energy: Energy, cells: Tiling, most: int) -> None:
         self._energy, self._cells, self._most = energy, cells, most
 
-    def __call__(self, message: Prove | Finish, posts: Sequence[Content], work: Work) -> Post:
-        if isinstance(message, Finish):
-            return self._finish(message, posts, work)
-        return self._prove(message, posts, work)
+    def __call__(self, message: Outline | Prove | Finish, posts: Sequence[Content], work: Work) -> Post:
+        match message:
+            case Outline():
+                return self._outline(message, work)
+            case Prove():
+                return self._prove(message, posts, work)
+            case Finish():
+                return self._finish(message, posts, work)
+
+    def _outline(self, ask: Outline, work: Work) -> Post:
+        with work.timed("read"):
+            inside = self._energy.inside_at(ask.mine)
+        everything = np.full(sides(ask.mine), OPEN, dtype=np.uint8)
+        return self._post(ask, everything if inside is None else np.where(inside, everything, np.uint8(0)))
 
     def _prove(self, ask: Prove, posts: Sequence[Content], work: Work) -> Post:
         with work.timed("read"):
@@ -118,7 +139,7 @@ class BoxWorker:
             certain = part.target & (low == high)
             return self._post(ask, np.where(certain, low.astype(np.uint8), part.codes)[part.mine])
 
-    def _post(self, ask: Prove, codes: Codes) -> Post:
+    def _post(self, ask: Outline | Prove, codes: Codes) -> Post:
         """The codes, and for the cells that they are in how many sites are open, and in which box."""
         cells = []
         for number in self._cells.within(ask.mine):
@@ -143,7 +164,7 @@ class BoxWorker:
             with work.timed("solve"):
                 value = exact_sum(whole.unary[mine], labels[mine])
                 value += whole.pairs.exact_roughness(labels, mine)  # type: ignore[arg-type]
-                if undecided.any():
+                if undecided[mine].any():
                     left_out = _between_blocks(whole, labels, undecided, mine) - self._gained(ask, posts, labels)
         if ask.target is not None:
             with work.timed("write"):
@@ -157,28 +178,13 @@ class BoxWorker:
         return Post(summary, {})
 
     def _gained(self, ask: Finish, posts: Sequence[Content], labels: BinaryLabels) -> Fraction:
-        """sum over pairs between blocks, counted where their first end is, of f_ij (y_i - y_j)."""
-        total, shape = 0, self._energy.shape
+        """sum of f_ij (y_i - y_j) over pairs between blocks, as far as f_ij was sent from here."""
+        y, total = labels.ravel().astype(np.int64), 0
         for post in posts[ask.told :]:
             arrays = arrays_in(post, self._most)
-            ends = [np.unravel_index(arrays[name], shape) for name in ("sender", "receiver")]
-            low = np.minimum(arrays["sender"], arrays["receiver"])
-            begins = _within(np.unravel_index(low, shape), ask.mine)
-            y_i, y_j = (
-                labels[tuple(place[begins] - s.start for place, s in zip(end, ask.region, strict=True))].astype(
-                    np.int64
-                )
-                for end in ends
-            )
-            total += int((arrays["sent"][begins] * (y_i - y_j)).sum())
+            seams = seams_told(arrays, ask.region, grid_of(self._energy).offsets)
+            total += int((arrays["sent"] * (y[seams.first] - y[seams.second])).sum())
         return Fraction(total) / Fraction(ask.scale)
-
-
-def _within(places: Sequence[Any], box: Box) -> Mask:
-    inside: Mask = np.logical_and.reduce(
-        [(place >= s.start) & (place < s.stop) for place, s in zip(places, box, strict=True)]
-    )
-    return inside
 
 
 def _between_blocks(energy: Energy, labels: BinaryLabels, undecided: Mask, mine: Box) -> Fraction:

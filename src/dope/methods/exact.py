@@ -54,6 +54,7 @@ class Exact:
     """
 
     shares_a_flow: ClassVar[bool] = True
+    certifies: ClassVar[bool] = True
 
     tolerance: float = 0.0
     rounds: int | None = None

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import BinaryLabels, Box, Sites
+from dope.arrays import BinaryLabels, Box, Mask
 from dope.boards.post import Arrays, Post
 from dope.energy import Energy
 from dope.fixed_point import FixedPoint
@@ -36,9 +36,10 @@ from dope.flows import SurroundedFlow
 from dope.methods import shelf
 from dope.methods.codes import LABEL, OPEN, arrays_in, labels_part, overlaid
 from dope.methods.held_part import HeldPart
-from dope.methods.rounds import Content
+from dope.methods.rounds import Content, Posts
+from dope.methods.seams import Seams, blocks_with, boxes_told, narrowed, parted
 from dope.methods.shelf import Folded
-from dope.methods.tiling import Tiling, global_sites, local_sites, seen_from, sides, size
+from dope.methods.tiling import Tiling, global_sites, sides, size
 from dope.pairs import GridPairs
 from dope.partition import Partition
 from dope.protocols import FlowSolver
@@ -55,6 +56,7 @@ class Discharge:
     Attributes
     ----------
     mine, region : the box of its open sites, and that with all their neighbours.
+    near : the boxes of open sites of the blocks that it may have pairs with.
     seams : the blocks whose posts of flows it reads, its own first if it has one, each with whether the distances in
         it count, or only which sites reach a sink inside their block.
     walls : those whose posts of distances it reads, which are newer than those of flows. Posts of codes follow.
@@ -68,6 +70,7 @@ class Discharge:
     block: int
     mine: Box
     region: Box
+    near: tuple[tuple[int, Box], ...]
     seams: tuple[tuple[int, bool], ...]
     walls: tuple[int, ...]
     ceiling: int
@@ -84,6 +87,7 @@ class Measure:
     block: int
     mine: Box
     region: Box
+    near: tuple[tuple[int, Box], ...]
     seams: tuple[tuple[int, bool], ...]
     walls: tuple[int, ...]
 
@@ -102,39 +106,23 @@ class Reach:
     block: int
     mine: Box
     region: Box
+    near: tuple[tuple[int, Box], ...]
     seams: tuple[int, ...]
     reached: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Arcs:
-    """Flows over arcs from sites of a block to sites of others, both as sites of a region; sorted by their keys."""
+@dataclass(frozen=True)
+class Certify:
+    """Asks a block for its minimum with the flows as they are, and for those to later blocks; fields as in `Reach`."""
 
-    first: Sites
-    second: Sites
-    amount: npt.NDArray[np.int64]
-    sites: int
-
-    @classmethod
-    def of(cls, first: Sites, second: Sites, amount: npt.NDArray[np.int64], sites: int) -> Arcs:
-        """The arcs in order, parallel ones added up, those without flow left out."""
-        keys = first * sites + second
-        found, place = np.unique(keys, return_inverse=True)
-        total = np.zeros(len(found), dtype=np.int64)
-        np.add.at(total, place, amount)
-        some = total != 0
-        return cls(found[some] // sites, found[some] % sites, total[some], sites)
-
-    def plus(self, other: Arcs, sign: int = 1) -> Arcs:
-        return Arcs.of(
-            np.concatenate([self.first, other.first]),
-            np.concatenate([self.second, other.second]),
-            np.concatenate([self.amount, sign * other.amount]),
-            self.sites,
-        )
-
-    def where(self, some: npt.NDArray[np.bool_]) -> Arcs:
-        return Arcs(self.first[some], self.second[some], self.amount[some], self.sites)
+    kind: ClassVar[str] = "certify"
+    solver: FlowSolver
+    fixed: FixedPoint
+    block: int
+    mine: Box
+    region: Box
+    near: tuple[tuple[int, Box], ...]
+    seams: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +133,6 @@ class FlowRecipe:
     """
 
     energy: Energy
-    tiling: Tiling
     where: Box
     run: str
     room: int
@@ -156,7 +143,7 @@ class FlowRecipe:
     def __reduce__(self) -> tuple[Any, ...]:
         pairs: Any = self.energy.pairs
         confined = self.energy.confined_to(pairs.around(self.where))
-        return FlowRecipe, (confined, self.tiling, self.where, self.run, self.room)
+        return FlowRecipe, (confined, self.where, self.run, self.room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,20 +167,19 @@ class _Cast:
 
 
 class _Opened:
-    """A block, its flow, and what flows over its seams there.
+    """A block, its flow, and what flows over the pairs of its seams there: a column, as all that is said of them."""
 
-    `near` are, by neighbour, the places among the border's sites of those that have pairs with it; None until they were
-    looked for.
-    """
-
-    def __init__(self, form: _Cast, flow: SurroundedFlow, held: npt.NDArray[np.uint8], bare: GridPairs) -> None:
+    def __init__(
+        self, form: _Cast, flow: SurroundedFlow, bare: GridPairs, *, held: npt.NDArray[np.uint8], seams: Seams
+    ) -> None:
         self._cast, self._bare = form, bare
-        self.flow, self.center, self.held, self.sites = flow, form.center, held, held.size
-        self.arcs, self.solved = self.nothing, False
-        self.near: dict[int, Sites] | None = None
+        self.flow, self.center, self.held, self.seams = flow, form.center, held, seams
+        self.flows = np.zeros(len(seams.first), dtype=np.int64)
+        self.solved = False
+        self.moved = True  # since it was last taken from a shelf
 
     @classmethod
-    def of(cls, ask: Message, part: HeldPart) -> _Opened:
+    def of(cls, ask: Message, part: HeldPart, seams: Seams) -> _Opened:
         form = _Cast.of(ask, part.mine)
         flow = form.flow(part.pairs)
         for one in range(flow.parts):
@@ -206,300 +192,283 @@ class _Opened:
         flow.hold(form.center, held)
         # Weights are not asked for again: those of a folded block are 1.
         bare = replace(part.pairs, features=None, fields=None, counts=None, inside=None, beta=0.0)
-        return cls(form, flow, held, bare)
+        return cls(form, flow, bare, held=held, seams=seams)
 
     @property
     def bytes(self) -> int:
-        return self.flow.bytes + self.held.nbytes
+        return self.flow.bytes + self.held.nbytes + sum(column.nbytes for column in (self.flows, *self.seams.columns))
 
     def folded(self) -> Folded:
-        form, bare, arcs, near = self._cast, self._bare, self.arcs, self.near
+        form, bare, cuts = self._cast, self._bare, (self.seams.pairs, self.seams.mine, self.seams.theirs)
 
         def restored(pieces: Sequence[builtins.bytes]) -> _Opened:
             flow = form.flow(bare)
             flow.finish()
             flow.load(form.center, pieces[0])
-            again = _Opened(form, flow, np.frombuffer(pieces[1], dtype=np.uint8), bare)
-            again.arcs, again.near, again.solved = arcs, near, True
+            flows, first, second, here, there = (np.frombuffer(piece, dtype=np.int64) for piece in pieces[2:])
+            seams = Seams(first, second, here, there, *cuts)
+            again = _Opened(form, flow, bare, held=np.frombuffer(pieces[1], dtype=np.uint8), seams=seams)
+            again.flows, again.solved, again.moved = flows, True, False
             return again
 
-        return [self.flow.save(self.center), self.held.tobytes()], restored
+        columns = (self.held, self.flows, *self.seams.columns)
+        return [self.flow.save(self.center), *(column.tobytes() for column in columns)], restored
 
-    @property
-    def nothing(self) -> Arcs:
-        none = np.zeros(0, dtype=np.int64)
-        return Arcs(none, none, none, self.sites)
-
-    def bring_to(self, arcs: Arcs) -> None:
+    def bring_to(self, flows: npt.NDArray[np.int64]) -> None:
         """Let these flows run over the seams, whatever ran there before, and solve."""
-        change = arcs.plus(self.arcs, -1)
-        if self.solved and not len(change.amount):
+        change = flows - self.flows
+        some = np.flatnonzero(change)
+        if self.solved and not len(some):
             return
-        self.flow.carry(self.center, change.first, change.second, change.amount)
-        self.arcs, self.solved = arcs, True
+        self.flow.carry(self.center, self.seams.first[some], self.seams.second[some], change[some])
         self.flow.solve(self.center)
+        self.flows, self.solved, self.moved = flows, True, True
 
-    def discharge(self) -> Arcs:
+    def discharge(self) -> npt.NDArray[np.int64]:
         """Send what can leave; what was sent."""
         self.flow.discharge(self.center)
-        first, second, amount = self.flow.wall_flows(self.center)
-        seam = (self.held[first] == 0) & (self.held[second] == 0)
-        now = Arcs.of(first[seam], second[seam], amount[seam], self.sites)
-        sent = now.plus(self.arcs, -1)
-        self.arcs = now
+        now = self._flows_now()
+        sent = now - self.flows
+        self.flows, self.moved = now, True
         return sent
 
-    def border(self, ceiling: int) -> tuple[Sites, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """The open sites with pairs over the seams, their distances and sides."""
-        sites, walls, side = self.flow.border(self.center)
-        seam = self.held[sites] == 0
-        return sites[seam], np.where(walls >= ceiling, np.int32(-1), walls)[seam], side[seam]
+    def _flows_now(self) -> npt.NDArray[np.int64]:
+        """What flows over the pairs of the seams; over others, to sites with a label for good, it stays the same."""
+        seams, sites = self.seams, self.held.size
+        first, second, amount = self.flow.wall_flows(self.center)
+        seam = (self.held[first] == 0) & (self.held[second] == 0)
+        keys = seams.first * sites + seams.second
+        order = np.argsort(keys)
+        places = order[np.searchsorted(keys, first[seam] * sites + second[seam], sorter=order)]
+        now = np.zeros(len(keys), dtype=np.int64)
+        now[places] = amount[seam]
+        return now
 
-    def reach(self, marks: Sites) -> Sites:
-        """Sources elsewhere reach these sites; the open sites of others that are reached then."""
-        found = self.flow.reach(self.center, marks)
-        some: Sites = found[self.held[found] == 0]
-        return some
+    def surround(self, walls: npt.NDArray[np.int32], ceiling: int) -> None:
+        """How far the sites there are from a sink, as far as one is in reach."""
+        near = (walls >= 0) & (walls < ceiling)
+        self.flow.surround(self.seams.there[near], walls[near])
+
+    def silent(self) -> npt.NDArray[np.int32]:
+        """The distances of the sites there while nobody has said any."""
+        return np.where(self.held[self.seams.there] == 0, np.int32(0), np.int32(-1))
+
+    def border(self, ceiling: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The distances of the sites here, -1 where they reach no sink or have their label for good; and the sides."""
+        sites, found, found_side = self.flow.border(self.center)
+        walls, side = np.full(self.held.size, -1, dtype=np.int32), np.zeros(self.held.size, dtype=np.int32)
+        walls[sites], side[sites] = found, found_side
+        walls[(walls >= ceiling) | (self.held != 0)] = -1
+        side[self.held != 0] = 0
+        return walls[self.seams.here], side[self.seams.here]
+
+    def reach(self, marks: Mask) -> Mask:
+        """Sources elsewhere reach these sites here; the open sites there that are reached then."""
+        found = np.zeros(self.held.size, dtype=np.bool_)
+        found[self.flow.reach(self.center, np.unique(self.seams.here[marks]))] = True
+        found[self.held != 0] = False
+        reached: Mask = found[self.seams.there]
+        return reached
 
     def labels(self, *, of_all: bool = False) -> BinaryLabels:
         return self.flow.labels(self.center, of_all)
 
 
-Message = Discharge | Measure | Reach
+Message = Discharge | Measure | Reach | Certify
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What a block reads: columns of its own last post, if it has one, and what its neighbours said.
+
+    `received` is all that was ever sent to it over each pair, and `walls` how far the sites there are from a sink.
+    """
+
+    own: Arrays | None
+    received: npt.NDArray[np.int64]
+    walls: npt.NDArray[np.int32]
+
+    @property
+    def sent(self) -> npt.NDArray[np.int64]:
+        """All that the block ever sent over each pair."""
+        return np.zeros_like(self.received) if self.own is None else self.own["sent"].astype(np.int64)
+
+    @property
+    def flows(self) -> npt.NDArray[np.int64]:
+        """What flows over the seams."""
+        return self.sent - self.received
 
 
 class FlowWorker:
-    """Answers messages. What it keeps, on the shelf of its process, saves time alone."""
+    """Answers messages. What it keeps saves time alone: a block, on the shelf of its process, and posts just read."""
 
     def __init__(self, recipe: FlowRecipe) -> None:
-        self._recipe, self._energy, self._tiling = recipe, recipe.energy, recipe.tiling
+        self._recipe, self._energy = recipe, recipe.energy
         self._key = recipe.run, tuple((s.start, s.stop) for s in recipe.where)
+        self._read: dict[str, Arrays] = {}  # by their hashes: distances are measured with few posts that are new
         weakref.finalize(self, shelf.discard, self._key)
 
     def __call__(self, message: Message, posts: Sequence[Content], work: Work) -> Post:
+        with work.timed("read"):
+            block, arrays = self._block(message, posts), self._arrays(message, posts)
+        with work.timed("solve"):
+            post = self._answer(message, block, arrays)
+        with work.timed("write"):
+            shelf.put(self._key, block, size=block.bytes, room=self._recipe.room, same=not block.moved)
+        return post
+
+    def _answer(self, message: Message, block: _Opened, arrays: Sequence[Arrays]) -> Post:
         match message:
             case Discharge():
-                return self._round(message, posts, work)
+                return self._round(message, block, arrays)
             case Measure():
-                return self._measure(message, posts, work)
+                return self._measure(message, block, arrays)
             case Reach():
-                return self._reach(message, posts, work)
+                return self._reach(message, block, arrays)
+            case Certify():
+                return self._certify(message, block, arrays)
 
     # A round of flows.
 
-    def _round(self, ask: Discharge, posts: Sequence[Content], work: Work) -> Post:
-        with work.timed("read"):
-            own, around, codes = self._seams(ask, posts)
-            block = self._block(ask, codes)
-        with work.timed("solve"):
-            block.bring_to(_flows(own, around, block.sites))
-            block.flow.surround(*_distances(around, ask, block.held))
-            sent = block.discharge() if ask.send else block.nothing
-            block.flow.measure_from(block.center, ask.ceiling)
-            total = sent if own is None else own.sent.plus(sent)
-            post = self._flow_post(ask, block, sent, total)
-        with work.timed("write"):
-            shelf.put(self._key, block, size=block.bytes, room=self._recipe.room)
-        return post
-
-    def _flow_post(self, ask: Discharge, block: _Opened, sent: Arcs, total: Arcs) -> Post:
-        sites, walls, side = block.border(ask.ceiling)
-        reached = self._global(ask, block.reach(np.zeros(0, dtype=np.int64)))
-        receivers, reached_blocks = self._tiling.at(self._global(ask, total.second)), self._tiling.at(reached)
-        near = self._near(ask, block, sites)
-        summary = {
-            "sent": len(sent.first),
-            "active": _active(walls, side),
-            "receivers": np.unique(self._tiling.at(self._global(ask, sent.second))).tolist(),
-            "sinks": [n for n, places in near.items() if (side[places] < 0).any()],
-            "walls": np.unique(walls[walls > 0]).tolist(),
-            "reached": np.unique(reached_blocks).tolist(),
-        }
-        arcs: Arrays = {
-            "sender": self._global(ask, total.first),
-            "receiver": self._global(ask, total.second),
-            "sent": total.amount,
-        }
-        places_of = self._global(ask, sites)
-        border: Arrays = {"sites": places_of, "walls": walls.astype(np.int32), "side": side.astype(np.int32)}
-        parts: dict[str, Arrays] = {"labels": labels_part(ask.mine, block.labels())}
-        for n, places in near.items():
-            there = receivers == n
-            parts[str(n)] = {
-                **{name: column[there] for name, column in arcs.items()},
-                **{name: column[places] for name, column in border.items()},
-                "reached": reached[reached_blocks == n],
-            }
-        return Post(summary, {**arcs, **border, "reached": reached}, parts)
+    def _round(self, ask: Discharge, block: _Opened, arrays: Sequence[Arrays]) -> Post:
+        told = _told(ask, block.seams, arrays, silent=block.silent())
+        block.bring_to(told.flows)
+        block.surround(told.walls, ask.ceiling)
+        sent = block.discharge() if ask.send else np.zeros_like(told.received)
+        block.flow.measure_from(block.center, ask.ceiling)
+        return _flow_post(ask, block, sent, told.sent + sent)
 
     # Distances, measured anew from the sinks on.
 
-    def _measure(self, ask: Measure, posts: Sequence[Content], work: Work) -> Post:
-        with work.timed("read"):
-            own, around, codes = self._seams(ask, posts)
-            assert own is not None
-            block = self._block(ask, codes)
-        with work.timed("solve"):
-            block.bring_to(_flows(own, around, block.sites))  # nothing moves, unless the block was opened again
-            block.flow.surround(*_distances(around, ask, block.held))
-            block.flow.measure_from(block.center, FAR)
-            sites, walls, side = block.border(FAR)
-            moved = np.where(walls < 0, FAR, walls.astype(np.int64)) != own.walls
-            near = self._near(ask, block, sites)
-            summary = {
-                "active": _active(walls, side),
-                "moved": [n for n, places in near.items() if moved[places].any()],
-                "walls": np.unique(walls[walls > 0]).tolist(),
-            }
-            border: Arrays = {"sites": self._global(ask, sites), "walls": walls.astype(np.int32)}
-        with work.timed("write"):
-            shelf.put(self._key, block, size=block.bytes, room=self._recipe.room)
-        parts = {str(n): {name: column[places] for name, column in border.items()} for n, places in near.items()}
-        return Post(summary, border, parts)
+    def _measure(self, ask: Measure, block: _Opened, arrays: Sequence[Arrays]) -> Post:
+        told = _told(ask, block.seams, arrays, silent=block.silent())
+        assert told.own is not None
+        block.bring_to(told.flows)  # nothing moves, unless the block was opened again
+        block.surround(told.walls, FAR)
+        block.flow.measure_from(block.center, FAR)
+        walls, side = block.border(FAR)
+        summary = {
+            "active": _active(walls, side),
+            "moved": blocks_with(walls != told.own["walls"], block.seams.mine),
+            "walls": np.unique(walls[walls > 0]).tolist(),
+        }
+        parts = {str(n): {"walls": column} for n, column in parted(block.seams.mine, walls).items()}
+        return Post(summary, {"walls": walls}, parts)
 
     # Labels, at the end.
 
-    def _reach(self, ask: Reach, posts: Sequence[Content], work: Work) -> Post:
-        with work.timed("read"):
-            flows = {k: arrays_in(posts[i], self._most_sites) for i, k in enumerate(ask.seams)}
-            read = [arrays_in(posts[len(flows) + i], self._most_sites) for i in range(len(ask.reached))]
-            latest = flows | dict(zip(ask.reached, read, strict=True))
-            own, before = flows[ask.block], latest[ask.block]
-            told = [arrays["reached"] for k, arrays in latest.items() if k != ask.block]
-            free = own["sites"][own["side"] == 0]
-            marks = np.intersect1d(np.concatenate([np.zeros(0, np.int64), *told]), free)
-            rest = posts[len(flows) + len(read) :]
-        known, reached = before.get("marks", np.zeros(0, np.int64)), before["reached"]
-        new = reached[:0]
-        if len(np.setdiff1d(marks, known)):
-            with work.timed("read"):
-                block = self._block(ask, rest[1:])
-            with work.timed("solve"):
-                known = np.union1d(marks, known)
-                seen = [_Seen.of(arrays, self, ask) for arrays in flows.values()]
-                block.bring_to(_flows(seen[0], seen[1:], block.sites))
-                reached = self._global(ask, block.reach(local_sites(known, self._energy.shape, ask.region)[0]))
-                new = np.setdiff1d(reached, before["reached"])
-                labels = labels_part(ask.mine, block.labels(of_all=True))
-            with work.timed("write"):
-                shelf.put(self._key, block, size=block.bytes, room=self._recipe.room)
-        else:
-            labels = arrays_in(rest[0], self._most_sites)
-        blocks = self._tiling.at(reached)
-        parts: dict[str, Arrays] = {"labels": labels}
-        for n in ask.seams:
-            if n != ask.block:
-                parts[str(n)] = {"reached": reached[blocks == n]}
-        summary = {"reached": np.unique(self._tiling.at(new)).tolist()}
-        return Post(summary, {"marks": known, "reached": reached}, parts)
+    def _reach(self, ask: Reach, block: _Opened, arrays: Sequence[Arrays]) -> Post:
+        seams, flows = block.seams, dict(zip(ask.seams, arrays, strict=False))
+        latest = flows | dict(zip(ask.reached, arrays[len(flows) :], strict=True))
+        marks = np.zeros(len(seams.here), dtype=np.bool_)
+        received = np.zeros(len(seams.first), dtype=np.int64)
+        for n in flows.keys() - {ask.block}:
+            marks[seams.mine[n]] = latest[n]["reached"]
+            received[seams.pairs[n]] = flows[n]["sent"]
+        block.bring_to(flows[ask.block]["sent"] - received)
+        reached = block.reach(marks)
+        new = reached & ~latest[ask.block]["reached"]
+        parts: dict[str, Arrays] = {"labels": labels_part(ask.mine, block.labels(of_all=True))}
+        parts |= {str(n): {"reached": column} for n, column in parted(seams.theirs, reached).items()}
+        return Post({"reached": blocks_with(new, seams.theirs)}, {"reached": reached}, parts)
+
+    # What proves the bound.
+
+    def _certify(self, ask: Certify, block: _Opened, arrays: Sequence[Arrays]) -> Post:
+        told, seams = dict(zip(ask.seams, arrays, strict=True)), block.seams
+        flows = told[ask.block]["sent"].astype(np.int64)
+        for n in told.keys() - {ask.block}:
+            flows[seams.pairs[n]] -= told[n]["sent"]
+        block.bring_to(flows)
+        later = np.zeros(len(flows), dtype=np.bool_)
+        for n, places in seams.pairs.items():
+            later[places] = n > ask.block
+        some = later & (flows != 0)
+        ends = (global_sites(sites[some], self._energy.shape, ask.region) for sites in (seams.first, seams.second))
+        bound = block.flow.bound(block.center)
+        return Post({"bound": str(bound)}, dict(zip(("first", "second", "flow"), (*ends, flows[some]), strict=True)))
 
     # What all share.
 
-    def _seams(
-        self, ask: Discharge | Measure, posts: Sequence[Content]
-    ) -> tuple[_Seen | None, list[_Seen], Sequence[Content]]:
-        """What the block itself left last, if anything, what its neighbours did, and the posts of codes."""
-        seen = {}
-        for i, (k, counts) in enumerate(ask.seams):
-            seen[k] = _Seen.of(arrays_in(posts[i], self._most_sites), self, ask, counts)
-        for i, k in enumerate(ask.walls, start=len(ask.seams)):
-            seen[k] = seen[k].measured(arrays_in(posts[i], self._most_sites), self, ask)
-        own = seen.pop(ask.block, None)
-        return own, list(seen.values()), posts[len(ask.seams) + len(ask.walls) :]
+    def _arrays(self, ask: Message, posts: Sequence[Content]) -> list[Arrays]:
+        """What is in the posts of flows, distances and reached sites."""
+        before, self._read = self._read, {}
+        found: list[Arrays] = []
+        for i in range(_told_in(ask)):
+            known_by = posts.known_by(i) if isinstance(posts, Posts) else ""
+            arrays = before.get(known_by) if known_by else None
+            found.append(arrays_in(posts[i], self._most_sites) if arrays is None else arrays)
+            self._read[known_by] = found[-1]
+        return found
 
-    def _block(self, ask: Message, codes: Sequence[Content]) -> _Opened:
-        found = shelf.take(self._key)
+    def _block(self, ask: Message, posts: Sequence[Content]) -> _Opened:
+        found = shelf.take(self._key, to_be_put=True)
         if found is not None:
             return cast(_Opened, found)
-        known = overlaid(ask.region, codes, sites=self._most_sites)
+        known = overlaid(ask.region, posts[_told_in(ask) :], sites=self._most_sites)
         part = HeldPart.read(self._energy, ask.mine, ask.region, codes=known, fixed=ask.fixed)
         assert part is not None  # nothing is open outside the mask
-        return _Opened.of(ask, part)
-
-    def _global(self, ask: Message, sites: Sites) -> Sites:
-        return global_sites(sites, self._energy.shape, ask.region)
-
-    def _near(self, ask: Message, block: _Opened, sites: Sites) -> dict[int, Sites]:
-        """By neighbour, which of the border's sites have pairs with it."""
-        if block.near is None:
-            shape, places = self._energy.shape, np.unravel_index(self._global(ask, sites), self._energy.shape)
-            found: dict[int, list[Sites]] = {}
-            pairs: Any = self._energy.pairs
-            for offset in [sign * row for row in pairs.offsets for sign in (1, -1)]:
-                moved = [place + o for place, o in zip(places, offset, strict=True)]
-                inside = np.logical_and.reduce([(p >= 0) & (p < n) for p, n in zip(moved, shape, strict=True)])
-                where = np.flatnonzero(inside)
-                blocks = self._tiling.at(np.ravel_multi_index(tuple(p[where] for p in moved), shape))
-                for n in np.unique(blocks).tolist():
-                    found.setdefault(n, []).append(where[blocks == n])
-            found.pop(ask.block, None)
-            block.near = {n: np.unique(np.concatenate(found[n])) for n in sorted(found)}
-        return block.near
+        return _Opened.of(ask, part, Seams.of(ask.block, ask.mine, dict(ask.near), ask.region, part.pairs.offsets))
 
     @property
     def _most_sites(self) -> int:
         return int(2 ** len(self._energy.shape)) * size(self._recipe.where)
 
 
+def _told_in(ask: Message) -> int:
+    """How many of the posts come before those of codes."""
+    newer = () if isinstance(ask, Certify) else ask.reached if isinstance(ask, Reach) else ask.walls
+    return len(ask.seams) + len(newer)
+
+
+def _told(ask: Discharge | Measure, seams: Seams, arrays: Sequence[Arrays], *, silent: npt.NDArray[np.int32]) -> _Told:
+    """What the posts of flows say, those of distances over it, and nobody else."""
+    own: dict[str, npt.NDArray[Any]] = {}
+    received, walls = np.zeros(len(seams.first), dtype=np.int64), silent
+    newer = zip(ask.walls, arrays[len(ask.seams) :], strict=True)
+    for (n, counts), column in zip(ask.seams, arrays, strict=False):
+        # Of a post whose distances do not count: which sites reach a sink inside their block.
+        known = column["walls"] if counts else np.where(column["walls"] == 0, np.int32(0), np.int32(-1))
+        if n == ask.block:
+            own = {"sent": column["sent"], "walls": known}
+        else:
+            received[seams.pairs[n]], walls[seams.theirs[n]] = column["sent"], known
+    for n, column in newer:
+        if n == ask.block:
+            own["walls"] = column["walls"]
+        else:
+            walls[seams.theirs[n]] = column["walls"]
+    return _Told(own or None, received, walls)
+
+
+def _flow_post(ask: Discharge, block: _Opened, sent: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> Post:
+    """What a block found, and for each neighbour what is over their seam."""
+    seams, (walls, side) = block.seams, block.border(ask.ceiling)
+    reached = block.reach(np.zeros(len(seams.here), dtype=np.bool_))
+    summary = {
+        "sent": int(np.count_nonzero(sent)),
+        "active": _active(walls, side),
+        "receivers": blocks_with(sent != 0, seams.pairs),
+        "sinks": blocks_with(side < 0, seams.mine),
+        "walls": np.unique(walls[walls > 0]).tolist(),
+        "reached": blocks_with(reached, seams.theirs),
+    }
+    parts: dict[str, Arrays] = {"labels": labels_part(ask.mine, block.labels())}
+    for n in seams.pairs:
+        parts[str(n)] = {
+            "sent": narrowed(total[seams.pairs[n]]),
+            "walls": walls[seams.mine[n]],
+            "reached": reached[seams.theirs[n]],
+        }
+    own: Arrays = {
+        **boxes_told(ask.block, ask.mine, dict(ask.near)),
+        "sent": narrowed(total),
+        "walls": walls,
+        "reached": reached,
+    }
+    return Post(summary, own, parts)
+
+
 def _active(walls: npt.NDArray[np.int32], side: npt.NDArray[np.int32]) -> bool:
     """Whether sources of a block lead to a sink elsewhere."""
     return bool(((side > 0) & (walls > 0)).any())
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """What a block left last, as sites of a region: all that it ever sent over its seams, and distances."""
-
-    sent: Arcs
-    sites: Sites
-    walls: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, arrays: Arrays, worker: FlowWorker, ask: Message, counts: bool = True) -> _Seen:
-        """With `counts`, the distances of the post count; otherwise only which sites reach sinks inside their block."""
-        shape, region = worker._energy.shape, ask.region
-        first, second = (local_sites(arrays[ends], shape, region)[0] for ends in ("sender", "receiver"))
-        sent = Arcs(first, second, arrays["sent"], size(region))
-        walls = arrays["walls"] if counts else np.where(arrays["side"] < 0, np.int32(0), np.int32(-1))
-        return cls(sent, *_near_sites(arrays["sites"], walls, shape, ask))
-
-    def measured(self, arrays: Arrays, worker: FlowWorker, ask: Message) -> _Seen:
-        """The same with newer distances."""
-        places = _near_sites(arrays["sites"], arrays["walls"], worker._energy.shape, ask)
-        return _Seen(self.sent, *places)
-
-
-def _near_sites(
-    sites: Sites, walls: npt.NDArray[np.int32], shape: tuple[int, ...], ask: Message
-) -> tuple[Sites, npt.NDArray[np.int64]]:
-    """Sites as those of the region, as far as they lie there, and their distances."""
-    places, inside = local_sites(sites, shape, ask.region)
-    known = walls[inside].astype(np.int64)
-    far = (known < 0) | (known >= getattr(ask, "ceiling", FAR))
-    return places[inside], np.where(far, FAR, known)
-
-
-def _flows(own: _Seen | None, around: Sequence[_Seen], sites: int) -> Arcs:
-    """What flows over the seams of a block: all that it ever sent, less what came back or was sent to it."""
-    none = np.zeros(0, dtype=np.int64)
-    sent = Arcs(none, none, none, sites) if own is None else own.sent
-    return Arcs.of(
-        np.concatenate([sent.first, *(one.sent.second for one in around)]),
-        np.concatenate([sent.second, *(one.sent.first for one in around)]),
-        np.concatenate([sent.amount, *(-one.sent.amount for one in around)]),
-        sites,
-    )
-
-
-def _distances(
-    around: Sequence[_Seen], ask: Discharge | Measure, held: npt.NDArray[np.uint8]
-) -> tuple[Sites, npt.NDArray[np.int32]]:
-    """How far the open sites of others around the block are from a sink, as these said last; 0 if they have not."""
-    walls = np.full(sides(ask.region), FAR, dtype=np.int64)
-    others = (held == 0).reshape(walls.shape)
-    others[seen_from(ask.mine, ask.region)] = False
-    walls[others] = 0
-    for one in around:
-        walls.flat[one.sites] = one.walls
-    near = np.flatnonzero(walls < FAR)
-    return near, walls.flat[near].astype(np.int32)

@@ -20,7 +20,7 @@ from typing import Any
 from dope.arrays import Box
 from dope.boards import Board
 from dope.fixed_point import FixedPoint
-from dope.methods.flow_block import FAR, Discharge, Measure, Reach
+from dope.methods.flow_block import FAR, Certify, Discharge, Measure, Message, Reach
 from dope.methods.rounds import Left, Reference, Rounds, Task
 from dope.methods.tiling import Tiling, common, moved
 from dope.pairs import GridPairs
@@ -49,14 +49,14 @@ class FlowRounds:
         codes: Callable[[Box], tuple[Reference, ...]],
         done: Callable[[Any], Callable[[int, Left], None]],
     ) -> None:
-        """`open_boxes` are those that hold the open sites, by block; `codes` the posts that tell of a box."""
+        """`open_boxes` hold the open sites, by block; `codes` are the posts that tell of a box and its neighbours."""
         self._rounds, self._board, self._solver, self._fixed = rounds, board, solver, fixed
         self._mine = dict(open_boxes)
         self._regions = {k: pairs.around(box) for k, box in self._mine.items()}
         tiling = Tiling(partition.shape, partition.cuts or ())
         self._number = len(tiling)
         self._near = {k: _neighbors(k, box, tiling, pairs, self._mine) for k, box in self._mine.items()}
-        self._codes = {k: codes(region) for k, region in self._regions.items()}
+        self._codes = {k: codes(box) for k, box in self._mine.items()}
         self._classes = partition.apart(pairs)
         self._done = done
         self._plays = 0
@@ -93,20 +93,16 @@ class FlowRounds:
 
     def reach(self) -> None:
         """Labels of everyone's smallest minimizer, when no excess has a way to a sink."""
-        touched = {n for known in self._known.values() for n in known["reached"] if n in self._mine}
-        while touched:
-            tasks: dict[int, Task] = {}
-            for k in sorted(touched):
-                seams, reached = _for(k, self.flows, self._near[k]), _for(k, self._reaches, self._near[k])
-                message = Reach(
-                    self._solver, self._fixed, k, self._mine[k], self._regions[k], tuple(seams), tuple(reached)
-                )
-                reads = [*seams.values(), *reached.values(), self.labels_of(k)]
-                tasks[k] = self._task(message, reads, k)
-            touched = set()
-            for k, left in self._play(tasks).items():
-                self._supersede(self._reaches, k, left)
-                touched.update(n for n in left.summary["reached"] if n in self._mine)
+        self._spread(self._told("reached"), self._play_reach)
+
+    def certify(self) -> dict[int, Left]:
+        """By block, its minimum with the flows as they are, and those to later blocks: what proves the bound."""
+        tasks: dict[int, Task] = {}
+        for k in self._mine:
+            seams = _for(k, self.flows, self._near[k])
+            message = Certify(*self._place(k), tuple(seams))
+            tasks[k] = self._task(message, list(seams.values()), k)
+        return self._play(tasks)
 
     # How it is done.
 
@@ -121,8 +117,7 @@ class FlowRounds:
         for k in sorted(blocks):
             seams, walls = _for(k, self.flows, self._near[k]), _for(k, self._walls, self._near[k])
             counted = tuple((n, n in self._counted) for n in seams)
-            box, region = self._mine[k], self._regions[k]
-            message = Discharge(self._solver, self._fixed, k, box, region, counted, tuple(walls), ceiling, send)
+            message = Discharge(*self._place(k), counted, tuple(walls), ceiling, send)
             tasks[k] = self._task(message, [*seams.values(), *walls.values()], k)
         receivers: set[int] = set()
         for k, left in self._play(tasks).items():
@@ -140,19 +135,49 @@ class FlowRounds:
         for k in list(self._walls):
             self._supersede(self._walls, k, None)
         self._distances = {k: {"active": False, "walls": []} for k in self._mine}
-        touched = {n for known in self._known.values() for n in known["sinks"] if n in self._mine}
+        self._spread(self._told("sinks"), self._play_walls)
+
+    def _told(self, what: str) -> set[int]:
+        """The blocks that others have said something of, when they were last asked about flows."""
+        return {n for known in self._known.values() for n in known[what] if n in self._mine}
+
+    def _spread(self, touched: set[int], ask: Callable[[set[int]], set[int]]) -> None:
+        """Ask blocks, and those that are touched by what these say, until nobody is.
+
+        Class after class: what one says is news to the next, and is taken in with all the rest.
+        """
         while touched:
-            tasks: dict[int, Task] = {}
-            for k in sorted(touched):
-                seams, walls = _for(k, self.flows, self._near[k]), _for(k, self._walls, self._near[k])
-                counted, box = tuple((n, False) for n in seams), self._mine[k]
-                message = Measure(self._solver, self._fixed, k, box, self._regions[k], counted, tuple(walls))
-                tasks[k] = self._task(message, [*seams.values(), *walls.values()], k)
-            touched = set()
-            for k, left in self._play(tasks).items():
-                self._supersede(self._walls, k, left)
-                self._distances[k] = left.summary
-                touched.update(n for n in left.summary["moved"] if n in self._mine)
+            for one in self._classes:
+                now = touched.intersection(one)
+                if now:
+                    touched = (touched - now) | ask(now)
+
+    def _play_walls(self, blocks: Iterable[int]) -> set[int]:
+        """Have some blocks measure distances; the neighbours to whom theirs are news."""
+        tasks: dict[int, Task] = {}
+        for k in sorted(blocks):
+            seams, walls = _for(k, self.flows, self._near[k]), _for(k, self._walls, self._near[k])
+            message = Measure(*self._place(k), tuple((n, False) for n in seams), tuple(walls))
+            tasks[k] = self._task(message, [*seams.values(), *walls.values()], k)
+        touched: set[int] = set()
+        for k, left in self._play(tasks).items():
+            self._supersede(self._walls, k, left)
+            self._distances[k] = left.summary
+            touched.update(n for n in left.summary["moved"] if n in self._mine)
+        return touched
+
+    def _play_reach(self, blocks: Iterable[int]) -> set[int]:
+        """Have some blocks find what sources elsewhere reach in them; the neighbours that are reached from there."""
+        tasks: dict[int, Task] = {}
+        for k in sorted(blocks):
+            seams, reached = _for(k, self.flows, self._near[k]), _for(k, self._reaches, self._near[k])
+            message = Reach(*self._place(k), tuple(seams), tuple(reached))
+            tasks[k] = self._task(message, [*seams.values(), *reached.values()], k)
+        touched: set[int] = set()
+        for k, left in self._play(tasks).items():
+            self._supersede(self._reaches, k, left)
+            touched.update(n for n in left.summary["reached"] if n in self._mine)
+        return touched
 
     def _ceiling(self) -> int:
         """One more than the first distance that no site has, or as good as none where nobody has measured yet."""
@@ -179,7 +204,12 @@ class FlowRounds:
         if before is not None and not self._board.shared:
             self._board.drop([before.post.name])
 
-    def _task(self, message: Discharge | Measure | Reach, reads: Sequence[Reference], k: int) -> Task:
+    def _place(self, k: int) -> tuple[FlowSolver, FixedPoint, int, Box, Box, tuple[tuple[int, Box], ...]]:
+        """What every message says first."""
+        near = tuple((n, self._mine[n]) for n in self._near[k])
+        return self._solver, self._fixed, k, self._mine[k], self._regions[k], near
+
+    def _task(self, message: Message, reads: Sequence[Reference], k: int) -> Task:
         return Task(message, (*reads, *self._codes[k]), f"{message.kind}-{self._plays:05}/{k:06}")
 
     def _play(self, tasks: Mapping[int, Task]) -> dict[int, Left]:

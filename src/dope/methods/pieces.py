@@ -57,13 +57,13 @@ class Layer:
     posts: Sequence[Reference | None]
     order: Sequence[int] | None = None
 
-    def at(self, place: Index) -> list[tuple[Index, Reference]]:
-        """What of it is at a place, the lowest first."""
+    def at(self, place: Index) -> list[tuple[int, Reference]]:
+        """What of it is at a place, and of which blocks, the lowest first."""
         met = self.places.meeting(place)
         if self.order is not None:
             among = set(met)
             met = [k for k in self.order if k in among]
-        return [(self.places[k], post) for k in met if (post := self.posts[k]) is not None]
+        return [(k, post) for k in met if (post := self.posts[k]) is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +82,8 @@ class Labelling:
         shape = tuple(s.stop - s.start for s in place) if isinstance(place, tuple) else (len(place),)
         labels = np.full(shape, self.background, dtype=np.bool_)
         for layer in self.layers:
-            for where, post in layer.at(place):
-                _paste(labels, place, where, read(post))
+            for k, post in layer.at(place):
+                _paste(labels, place, layer.places[k], read(post))
         return labels
 
     def over(self, layer: Layer) -> Labelling:

@@ -46,9 +46,8 @@ def common(one: Index, other: Index) -> Index:
     """What two places have in common, perhaps nothing."""
     if isinstance(one, tuple):
         assert isinstance(other, tuple)
-        lows = [max(a.start, b.start) for a, b in zip(one, other, strict=True)]
-        highs = [min(a.stop, b.stop) for a, b in zip(one, other, strict=True)]
-        return tuple(slice(low, max(low, high)) for low, high in zip(lows, highs, strict=True))
+        sides = zip(one, other, strict=True)
+        return tuple([slice(low := max(a.start, b.start), max(low, min(a.stop, b.stop))) for a, b in sides])
     assert not isinstance(other, tuple)
     return np.intersect1d(one, other, assume_unique=True)
 
@@ -57,7 +56,7 @@ def seen_from(place: Index, outer: Index) -> Index:
     """A place as one in arrays over an outer place that holds it."""
     if isinstance(place, tuple):
         assert isinstance(outer, tuple)
-        return tuple(slice(p.start - o.start, p.stop - o.start) for p, o in zip(place, outer, strict=True))
+        return tuple([slice(p.start - o.start, p.stop - o.start) for p, o in zip(place, outer, strict=True)])
     assert not isinstance(outer, tuple)
     return np.searchsorted(outer, place)
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol, Self
 
 from dope.arrays import Index
 from dope.boards import Board, MemoryBoard, Post
-from dope.boards.post import spans_of, summary_of
+from dope.boards.post import outline_of
 from dope.errors import DopeError
 from dope.protocols import Executor
 from dope.work import Work
@@ -77,6 +77,38 @@ class Left:
 
 Content = bytes | Post
 """What is read from the board, for `Post.unpacked`: packed, or held as it is."""
+
+
+class Posts(Sequence[Any]):
+    """The posts of a task, each read when it is asked for."""
+
+    def __init__(
+        self,
+        reads: Sequence[Reference],
+        fetch: Callable[[Reference], Content],
+        sizes: dict[Reference, int] | None = None,
+    ) -> None:
+        self._reads, self._fetch = reads, fetch
+        self._sizes: dict[Reference, int] = {} if sizes is None else sizes
+
+    def known_by(self, i: int) -> str:
+        """The hash of a post, or of the part that is read, without reading it."""
+        return self._reads[i].digest
+
+    @property
+    def bytes(self) -> int:
+        """Of those that were read so far, by whichever part of this list."""
+        return sum(self._sizes.values())
+
+    def __len__(self) -> int:
+        return len(self._reads)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return Posts(self._reads[i], self._fetch, self._sizes)
+        content = self._fetch(self._reads[i])
+        self._sizes[self._reads[i]] = content.bytes if isinstance(content, Post) else len(content)
+        return content
 
 
 class BoardWorker(Protocol):
@@ -179,32 +211,31 @@ def _held(board: MemoryBoard, reference: Reference) -> Post:
     if found is None or found[1] != reference.digest:
         raise DopeError(f"nothing is held as {reference.name}; expected that the block before had left it.")
     post = found[0]
-    return Post({}, post.parts[reference.part]) if reference.part else post
-
-
-def _left_held(task: Task, post: Post, known_by: str, work: Work | None = None) -> Left:
-    parts = {name: Reference(task.leaves, known_by, name) for name in post.parts}
-    return Left(Reference(task.leaves, known_by), post.summary, post.bytes, work, parts)
+    return Post({}, post.parts[reference.part]) if reference.part else Post(post.summary, post.arrays)
 
 
 def _found(board: Board, task: Task) -> Left | None:
     """What is on the board already, if it is the answer to this very task."""
     content = board.find(task.leaves)
+    return None if content is None else _answer(task, content)
+
+
+def _answer(task: Task, content: bytes) -> Left | None:
+    """A post as what was left for this very task, if it is."""
     try:
-        if content is None or summary_of(content).get("basis") != task.basis:
-            return None
+        left = _left(task, content)
     except DopeError:
         return None
-    return _left(task, content)
+    return left if left.summary.get("basis") == task.basis else None
 
 
-def _left(task: Task, content: bytes, work: Work | None = None) -> Left:
-    spans = spans_of(content)
+def _left(task: Task, content: bytes) -> Left:
+    summary, spans = outline_of(content)
     parts = {name: Reference(task.leaves, one.digest, name, (one.begin, one.length)) for name, one in spans.items()}
     before = parts.pop("")
     # What has no parts is read as a whole.
     main = before if parts else Reference(task.leaves, before.digest)
-    return Left(main, summary_of(content), len(content), work, parts)
+    return Left(main, summary, len(content), parts=parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,11 +286,12 @@ class _HoldingWorker:
 
     def __call__(self, message: _Message) -> _Reply:
         work, task = Work.here(), message.task
-        posts = _Posts(task.reads, lambda one: content_of(self._board, one))
+        posts = Posts(task.reads, lambda one: content_of(self._board, one))
         post = self._worker(task.message, posts, work)
         known_by = self._board.hold(task.leaves, post)
+        parts = {name: Reference(task.leaves, known_by, name) for name in post.parts}
         work.end()
-        return _Reply(replace(_left_held(task, post, known_by, work), read=posts.bytes), None)
+        return _Reply(Left(Reference(task.leaves, known_by), post.summary, post.bytes, work, parts, posts.bytes), None)
 
 
 class _PostingWorker:
@@ -272,46 +304,22 @@ class _PostingWorker:
         work, task = Work.here(), message.task
         board: Board = MemoryBoard() if self._board is None else self._board
         carried = message.carried
-        posts = _Posts(task.reads, lambda one: content_of(board, one) if carried is None else carried[one])
+        posts = Posts(task.reads, lambda one: content_of(board, one) if carried is None else carried[one])
         post = self._worker(task.message, posts, work)
         with work.timed("write"):
             content = Post({**post.summary, "basis": task.basis}, post.arrays, post.parts).packed()
-            # Another worker may have answered the same task meanwhile, from another flow inside its block.
-            if _found(board, task) is None:
-                board.post(task.leaves, content, replace=board.find(task.leaves) is not None)
-                first = _found(board, task)
-                if first is None:  # of an older task, left a moment ago by somebody late
-                    board.post(task.leaves, content, replace=True)
-            kept = board.find(task.leaves)
-            content = content if kept is None else kept
+            left = _leave_first(board, task, content)
         work.end()
-        left = replace(_left(task, content, work), read=posts.bytes)
-        return _Reply(left, content if self._board is None else None)
+        return _Reply(replace(left, work=work, read=posts.bytes), content if self._board is None else None)
 
 
-class _Posts(Sequence[Any]):
-    """The posts of a task, each read when it is asked for."""
-
-    def __init__(
-        self,
-        reads: Sequence[Reference],
-        fetch: Callable[[Reference], Content],
-        sizes: dict[Reference, int] | None = None,
-    ) -> None:
-        self._reads, self._fetch = reads, fetch
-        self._sizes: dict[Reference, int] = {} if sizes is None else sizes
-
-    @property
-    def bytes(self) -> int:
-        """Of those that were read so far, by whichever part of this list."""
-        return sum(self._sizes.values())
-
-    def __len__(self) -> int:
-        return len(self._reads)
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return _Posts(self._reads[i], self._fetch, self._sizes)
-        content = self._fetch(self._reads[i])
-        self._sizes[self._reads[i]] = content.bytes if isinstance(content, Post) else len(content)
-        return content
+def _leave_first(board: Board, task: Task, content: bytes) -> Left:
+    """Leave an answer to a task, unless there is one: another worker may have found another flow inside its block."""
+    if not board.post(task.leaves, content):
+        first = _found(board, task)
+        if first is None:  # of an older task, left by somebody late
+            board.post(task.leaves, content, replace=True)
+            first = _found(board, task)
+        if first is not None:
+            return first
+    return _left(task, content)

@@ -90,12 +90,16 @@ class _Folded:
 _lock = Lock()
 _open: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 _folded: dict[Hashable, _Folded] = {}
+_lent: dict[Hashable, _Folded] = {}  # what was taken, and still lies in the file as it was then
 _gone: deque[Hashable] = deque()  # keys to be forgotten by whoever has the lock next
 _spill = _SpillFile()
 
 
-def take(key: Hashable) -> Any | None:
-    """What was put there under this key, which is the caller's alone now; None where it is gone, or somebody has it."""
+def take(key: Hashable, *, to_be_put: bool = False) -> Any | None:
+    """What was put there under this key, which is the caller's alone now; None where it is gone, or somebody has it.
+
+    What is `to_be_put` there again stays in the file meanwhile: it may come back as it was.
+    """
     with _lock:
         _forget_gone()
         found = _open.pop(key, None)
@@ -104,26 +108,33 @@ def take(key: Hashable) -> Any | None:
         folded = _folded.pop(key, None)
     if folded is None:
         return None
+    freed: _Folded | None = folded
     try:
         pieces = _spill.read(folded.place, folded.lengths)
+        if to_be_put:
+            with _lock:
+                freed = _lent.pop(key, None)
+                _lent[key] = folded
     except OSError:  # such as a disk that fails: it will be opened again
         return None
     finally:
-        _spill.free(folded.place)
+        if freed is not None:
+            _spill.free(freed.place)
     return folded.restored(pieces)
 
 
-def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False) -> None:
+def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False, same: bool = False) -> None:
     """Leave something of so many bytes there; the longest unused make room.
 
     Where all of a run are asked `in_turn`, those make no room for each other: each would be gone just before it is
-    wanted again.
+    wanted again. `same`: it is as it was when it was taken `to_be_put`.
     """
     leaving: list[tuple[Hashable, Any]] = []
     with _lock:
         _forget_gone()
         older = _folded.pop(key, None)
         _open.pop(key, None)
+        lent = _lent.pop(key, None)
         held = sum(one for _, one in _open.values())
         while held + size > room:
             oldest = next((one for one in _open if not (in_turn and _run(one) == _run(key))), None)
@@ -134,10 +145,13 @@ def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False
             leaving.append((oldest, gone))
         if held + size <= room:
             _open[key] = what, size
+        elif same and lent is not None:
+            _folded[key], lent = lent, None
         else:
             leaving.append((key, what))
-    if older is not None:
-        _spill.free(older.place)
+    for record in (older, lent):
+        if record is not None:
+            _spill.free(record.place)
     for name, gone in leaving:
         _fold(name, gone)
 
@@ -178,6 +192,7 @@ def _forget_gone() -> None:
     while _gone:
         key = _gone.popleft()
         _open.pop(key, None)
-        folded = _folded.pop(key, None)
-        if folded is not None:
-            _spill.free(folded.place)
+        for records in (_folded, _lent):
+            record = records.pop(key, None)
+            if record is not None:
+                _spill.free(record.place)

@@ -10,7 +10,7 @@ A block reads the labels around it from the pieces that others left on the board
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,31 +21,18 @@ import numpy as np
 from dope.arrays import BinaryLabels, Index
 from dope.boards import Post
 from dope.energy import Energy, Excerpt, UnreadExcerpt
-from dope.methods.pieces import Labelling, Layer, LivePieces, Read, piece, put_together
-from dope.methods.places import Places, places_of
-from dope.methods.rounds import Content, Left, Reference, Rounds, Task
+from dope.methods.pieces import Labelling, Layer, LivePieces, piece, put_together
+from dope.methods.places import Places, places_of, size_of
+from dope.methods.rounds import Content, Left, Reference, Rounds, Task, content_of
+from dope.methods.task_log import TaskLog
 from dope.pairs import GraphPairs
 from dope.partition import Partition
 from dope.protocols import BlockSolver, FlowMinimizer, Minimizer, Problem, checked_answer
-from dope.rounding import nearest
 from dope.sums import exact_sum
 from dope.work import Work
 
 # On a graph no cut can be shifted: blocks that hold half as many sites again reach beyond the seams instead.
 GRAPH_GROWTH = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class Swept:
-    """Labels after a sweep, their exact energy, and how many of them are 1."""
-
-    labelling: Labelling
-    value: Fraction
-    ones: int
-
-    @property
-    def energy(self) -> float:
-        return nearest(self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,26 +43,30 @@ class Sweeper:
     packed: bool
     most: int  # bytes of a piece
     live: LivePieces
+    log: TaskLog
 
-    def sweep(self, labelling: Labelling, number: int) -> Iterator[Swept]:
+    def sweep(self, labelling: Labelling, number: int) -> Iterator[Labelling]:
         """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns."""
         minimizers = _Minimizers(self.problem.solver)
         for turn in range(number):
             partition = self._blocks(shifted=turn % 2 == 0).alone()
             labelling = self._swept(partition, labelling, minimizers, f"sweep-{turn + 1:02}")
-            yield self.weighed(labelling, partition, f"weigh-{turn + 1:02}")
+            yield labelling
 
-    def weighed(self, labelling: Labelling, partition: Partition, name: str) -> Swept:
-        """The energy of labels, exactly: each block has the sites that it owns, and the pairs that begin there."""
+    def weigh(self, labelling: Labelling, name: str) -> tuple[Fraction, int]:
+        """The energy of labels, exactly, and how many of them are 1.
+
+        Each block has the sites that it owns, and the pairs that begin there.
+        """
+        partition = without_overlap(self.problem.partition)
         regions = places_of(self.problem.energy.pairs, partition, "region")
         recipes = [self._recipe(partition, regions, k, None) for k in range(len(regions))]
         tasks = [
             Task(Weigh(labelling.background), labelling.at(regions[k]), f"{name}/{k:05}") for k in range(len(regions))
         ]
-        left = [one for one in self._played(recipes, tasks) if one is not None]
+        left = self._played(recipes, tasks)
         parts = [Fraction(*one.summary["energy"]) for one in left]
-        value = sum(parts, Fraction(self.problem.energy.constant))
-        return Swept(labelling, value, sum(one.summary["ones"] for one in left))
+        return sum(parts, Fraction(self.problem.energy.constant)), sum(one.summary["ones"] for one in left)
 
     def write(self, labelling: Labelling, places: Places, *, name: str) -> None:
         """Have blocks write labels to the target, each to its place."""
@@ -86,9 +77,19 @@ class Sweeper:
         self._played(recipes, tasks)
         self.problem.board.drop([task.leaves for task in tasks])
 
-    def _played(self, recipes: Sequence[Any], tasks: Sequence[Task], done: Any = None) -> Sequence[Left | None]:
+    def _played(
+        self, recipes: Sequence[FixedRecipe | WritingRecipe], tasks: Sequence[Task], members: Sequence[int] = ()
+    ) -> list[Left]:
+        """What blocks left, all or those of these numbers, whose labels are shown as soon as they are there."""
+
+        def done(i: int, one: Left) -> None:
+            block, sizes = members[i] if members else i, [size_of(place) for place in recipes[i].places]
+            self.log.add(block, tasks[i].message.kind, one, sites=sizes[0], region=sizes[1])
+            if members:
+                self.live.show(block, one.post)
+
         with Rounds(self.problem.executor, self.problem.board, recipes, packed=self.packed) as rounds:
-            return rounds.play(tasks, done=done)
+            return [one for one in rounds.play(tasks, done=done) if one is not None]
 
     def _recipe(self, partition: Partition, regions: Places, k: int, minimizers: _Minimizers | None) -> FixedRecipe:
         excerpt = self.problem.energy.unread_excerpt(partition, k, regions[k])
@@ -110,23 +111,17 @@ class Sweeper:
         for members in partition.apart(pairs):
             tasks = [Task(Fix(now.background), now.at(regions[k]), f"{name}/{k:05}") for k in members]
             recipes = [self._recipe(partition, regions, k, minimizers) for k in members]
-            with Rounds(self.problem.executor, self.problem.board, recipes, packed=self.packed) as rounds:
-                if not order:
-                    self.live.begin(places, self._reader(rounds))
-                left = rounds.play(tasks, done=self._showing(members))
-            for k, one in zip(members, left, strict=True):
-                assert one is not None
+            if not order:
+                self.live.begin(places, self._read)
+            for k, one in zip(members, self._played(recipes, tasks, members), strict=True):
                 posts[k] = one.post
                 self.live.show(k, one.post)
             order += members
         return Labelling(labelling.background, (layer,))
 
-    def _reader(self, rounds: Rounds) -> Read:
-        return lambda post: rounds.read(post, most=self.most).arrays["labels"]
-
-    def _showing(self, members: Sequence[int]) -> Callable[[int, Left], None]:
-        """Puts a block's labels where they can be seen, as soon as they are there."""
-        return lambda i, one: self.live.show(members[i], one.post)
+    def _read(self, post: Reference) -> BinaryLabels:
+        labels: BinaryLabels = Post.unpacked(content_of(self.problem.board, post), most=self.most).arrays["labels"]
+        return labels
 
 
 class _Minimizers:
@@ -191,6 +186,11 @@ class FixedRecipe:
     minimizers: _Minimizers | None
     most: int
 
+    @property
+    def places(self) -> tuple[Index, Index]:
+        """The block, and what it looks at."""
+        return self.where, self.excerpt.place
+
     def open(self) -> FixedBlock:
         return FixedBlock(self)
 
@@ -246,6 +246,10 @@ class WritingRecipe:
     where: Index
     target: Any
     most: int
+
+    @property
+    def places(self) -> tuple[Index, Index]:
+        return self.where, self.where
 
     def open(self) -> WritingRecipe:
         return self

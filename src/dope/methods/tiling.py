@@ -9,9 +9,9 @@ from functools import cached_property
 from itertools import pairwise, product
 
 import numpy as np
-import numpy.typing as npt
 
 from dope.arrays import Box, Mask, Sites
+from dope.pairs import GridPairs
 
 
 class Tiling:
@@ -49,12 +49,13 @@ class Tiling:
         ]
         return [self._number(index) for index in product(*ranges)]
 
-    def at(self, sites: Sites) -> npt.NDArray[np.int64]:
-        """The number of the box of each site, given by its place in the whole."""
-        number = np.zeros(len(sites), dtype=np.int64)
-        for place, edges, n in zip(np.unravel_index(sites, self.shape), self.edges, self.layout, strict=True):
-            number = number * n + np.searchsorted(edges, place, side="right") - 1
-        return number
+    def near(self, box: Box, pairs: GridPairs) -> list[int]:
+        """Those with sites in a box, or with neighbours of such: where pairs lie along axes, none across a corner."""
+        if np.all(np.count_nonzero(pairs.offsets, axis=1) <= 1):
+            around = pairs.around(box)
+            arms = [(*box[:axis], around[axis], *box[axis + 1 :]) for axis in range(len(box))]
+            return sorted({k for arm in arms for k in self.within(arm)})
+        return self.within(pairs.around(box))
 
     def _number(self, index: Sequence[int]) -> int:
         number = 0
@@ -115,17 +116,6 @@ def plain(box: Box) -> list[list[int]]:
 def box_of(plain_box: Sequence[Sequence[int]]) -> Box:
     """What `plain` was given."""
     return tuple(slice(int(low), int(high)) for low, high in plain_box)
-
-
-def local_sites(sites: Sites, shape: tuple[int, ...], region: Box) -> tuple[Sites, Mask]:
-    """Sites of the whole as those of a region, and which of them lie in it; the others get any number."""
-    places = np.unravel_index(sites, shape)
-    inside = np.ones(len(sites), dtype=np.bool_)
-    moved_places = []
-    for place, s in zip(places, region, strict=True):
-        inside &= (place >= s.start) & (place < s.stop)
-        moved_places.append(np.clip(place - s.start, 0, s.stop - s.start - 1))
-    return np.ravel_multi_index(tuple(moved_places), sides(region)).astype(np.int64), inside
 
 
 def global_sites(sites: Sites, shape: tuple[int, ...], region: Box) -> Sites:

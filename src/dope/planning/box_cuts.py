@@ -46,7 +46,7 @@ def fitting_cuts(
     *,
     memory: int,
     workers: int,
-    bits: int | None,
+    bits: int,
     chunks: Sequence[int] | None,
     written: Sequence[int] | None = None,
     growth: float | int | None = None,
@@ -56,7 +56,7 @@ def fitting_cuts(
     That is at the borders of the chunks that are read, if there are any. Those of the chunks that are `written` come
     first, where blocks of whole ones fit: other blocks take turns at a chunk that they share, and no more.
     """
-    shape, room, boxes = energy.shape, memory - PROCESS_BYTES, Boxes(energy, bits or 32, growth)
+    shape, room, boxes = energy.shape, memory - PROCESS_BYTES, Boxes(energy, bits, growth)
 
     def fits(sides: Sequence[int]) -> bool:
         return workers * boxes.bytes(sides) <= room

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from dope.boards.folder import cuts_of, require_new
+from dope.certificate import require_free
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Threads
-from dope.footprint import OTHER_BITS, PROCESS_BYTES, whole_bytes
+from dope.footprint import PROCESS_BYTES, whole_bytes
 from dope.memory import as_text, available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact
 from dope.pairs import GraphPairs, GridPairs
@@ -42,6 +43,7 @@ def plan(
     memory: int | str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
+    certificate: str | os.PathLike[str] | None = None,
     out: Any = None,
 ) -> Plan:
     """Decide what `minimize` with these arguments does, and say why, before anything is computed.
@@ -57,7 +59,7 @@ def plan(
     """
     return _decided(
         energy, method=method, blocks=blocks, overlap=overlap, solver=solver, executor=executor, start=start,
-        memory=memory, checkpoint=checkpoint, resume=resume, out=out,
+        memory=memory, checkpoint=checkpoint, resume=resume, certificate=certificate, out=out,
     )  # fmt: skip
 
 
@@ -78,6 +80,7 @@ def _decided(
     memory: int | str | None = None,
     checkpoint: Any = None,
     resume: Any = None,
+    certificate: Any = None,
     out: Any = None,
     held: int = 0,
 ) -> Plan:
@@ -87,6 +90,9 @@ def _decided(
         raise InputError("checkpoint and resume are both given; a run that is resumed goes on in its own folder.")
     if new is not None:
         require_new(Path(new))  # before anything is read
+    proof = _folder("certificate", certificate)
+    if proof is not None:
+        require_free(Path(proof))
     asked = _Asked(
         energy=energy,
         method=method,
@@ -97,6 +103,7 @@ def _decided(
         budget=budget_of(memory),
         folder=new if before is None else before,
         resume=before is not None,
+        proof=proof,
         out=out,
         held=held,
     )
@@ -116,6 +123,7 @@ class _Asked:
     budget: int | None
     folder: str | None
     resume: bool
+    proof: str | None
     out: Any
     held: int
 
@@ -126,6 +134,11 @@ class _Asked:
         executor = self.executor or Threads()
         of_executor = "as asked" if self.executor is not None else "a thread per core"
         method, of_method, in_boxes = self._method(solver, executor)
+        if self.proof is not None and not getattr(method, "certifies", False):
+            raise InputError(
+                f"certificate is {self.proof}, and method is {method!r}, which has none to put there; Exact() and "
+                f"Bracketing() do, of energies without negative weights. Leave certificate out."
+            )
         partition, cuts, of_blocks = self._blocks(method, solver, executor, in_boxes=in_boxes)
         if self.out is not None:
             checked_target(self.out, self.energy.shape)
@@ -141,6 +154,7 @@ class _Asked:
             out=self.out,
             checkpoint=self.folder,
             resume=self.resume,
+            certificate=self.proof,
             held=self.held,
             _partition=partition,
         )
@@ -304,7 +318,7 @@ class _Asked:
             energy,
             memory=limit,
             workers=executor.workers,
-            bits=getattr(solver, "bits", None) if isinstance(solver, FlowSolver) else OTHER_BITS,
+            bits=expected_bits(energy.pairs, solver),
             chunks=energy.chunks,
             written=getattr(self.out, "chunks", None),
             growth=self._growth if getattr(method, "takes_memory", False) else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -20,6 +21,7 @@ import numpy as np
 from dope.arrays import as_labels
 from dope.boards import FolderBoard, MemoryBoard
 from dope.cancellation import Cancelled
+from dope.certificate import Certificate
 from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import measure_facts
@@ -76,6 +78,7 @@ class Plan:
     memory : bytes that it may take, None where nobody set a limit.
     out : where labels go, None for a new array.
     decisions : all of that in words, with the reasons.
+    checkpoint, resume, certificate : folders for what blocks find, and for what proves the bound.
     held : bytes of a site that whoever asked for the plan keeps beside the arrays, where these are in memory.
     """
 
@@ -90,6 +93,7 @@ class Plan:
     decisions: tuple[Decision, ...] = ()
     checkpoint: str | None = None
     resume: bool = False
+    certificate: str | None = None
     held: int = 0
     start: Start | None = field(default=None, repr=False)
     _partition: Partition | None = field(default=None, repr=False)
@@ -293,6 +297,7 @@ class Plan:
             target=target if self.in_boxes else None,
             in_boxes=self.in_boxes,
             memory=self.memory,
+            certificate=self.certificate,
             board=MemoryBoard() if self.checkpoint is None else FolderBoard(self.checkpoint, resume=self.resume),
             live=live,
         )
@@ -302,6 +307,11 @@ class Plan:
         if not energy.in_memory:
             return self._result_cut_short(problem, outcome, conductor)
         result = self._result(problem, outcome, conductor)
+        if self.certificate is not None and isinstance(result.certificate, Certificate):
+            try:
+                result.certificate.save_in(self.certificate)
+            except (OSError, InputError) as error:  # which is no reason to lose the labels
+                warnings.warn(f"no certificate in {self.certificate}: {error}", stacklevel=2)
         if target is not None and not self.in_boxes:
             target[energy.whole] = result.labels
             result = replace(result, _labels=None, out=self.out)
@@ -380,6 +390,7 @@ class Plan:
             exact=exact,
             rounding_error=last.rounding_error,
             proved=1.0 if exact and best is not None else last.proved,
+            certificate=last.certificate,
             _counts=getattr(last if best is None else best, "counts", None),
         )
 
@@ -435,7 +446,9 @@ def start_from(energy: Energy, previous: Result | None) -> Start | None:
         return None
     if previous.shape != energy.shape:
         raise InputError(f"start is a result of shape {previous.shape}; expected the energy's {energy.shape}.")
-    return Start(np.asarray(previous.labels, dtype=np.bool_), previous.certificate, previous._kept)
+    proof = previous.certificate
+    proof = proof if isinstance(proof, Certificate) else None  # flows in a folder are for those who doubt
+    return Start(np.asarray(previous.labels, dtype=np.bool_), proof, previous._kept)
 
 
 def pixel_bytes_of(energy: Energy) -> int:

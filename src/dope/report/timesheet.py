@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dope.report.passes import FINISH, in_passes, numbers
-from dope.steps import BracketingStep, Step, Tasks
+from dope.steps import AdmmStep, BracketingStep, Step, Tasks
 
 Reals = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class Timesheet:
         told = [
             (name, step.tasks, _table(step.tasks))
             for name, step in zip(_names(trace), trace, strict=True)
-            if isinstance(step, BracketingStep)
+            if isinstance(step, AdmmStep | BracketingStep)
         ]
         tables = [table for _, _, table in told]
         if not any(len(table.clock) for table in tables):

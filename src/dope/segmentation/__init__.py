@@ -47,6 +47,7 @@ def segment(
     memory: int | str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
+    certificate: str | os.PathLike[str] | None = None,
     out: Any = None,
 ) -> Result:
     """Divide an image or volume into foreground and background.
@@ -96,6 +97,8 @@ def segment(
         box by box, to the same labels.
     checkpoint, resume : optional
         As in `minimize`.
+    certificate : optional
+        As in `minimize`; of one energy, so not where colours are estimated again.
     out : optional
         As in `minimize`, where labels go.
 
@@ -122,4 +125,4 @@ def segment(
         model=model, rounds=rounds, connected=connected, blocks=blocks, overlap=overlap, method=method, solver=solver,
         executor=executor, memory=memory,
     )  # fmt: skip
-    return said.run(start=start, watch=watch, checkpoint=checkpoint, resume=resume, out=out)
+    return said.run(start=start, watch=watch, checkpoint=checkpoint, resume=resume, certificate=certificate, out=out)

@@ -154,10 +154,11 @@ class Segmentation:
         found = source if isinstance(source, Mapping) else read_document(source)
         return cls(**segmentation_of(found, "" if isinstance(source, Mapping) else f"{os.fspath(source)}: "))
 
-    def plan(self, *, checkpoint: Any = None, resume: Any = None, out: Any = None) -> Plan:
+    def plan(self, *, checkpoint: Any = None, resume: Any = None, certificate: Any = None, out: Any = None) -> Plan:
         """What a run will do; of the arrays no more is read than a mask and scribbles that say which box takes part."""
         check_apart(out, self._arrays)
-        return self.files().described._decided(checkpoint=checkpoint, resume=resume, out=out)[0]
+        folders = {"checkpoint": checkpoint, "resume": resume, "certificate": certificate}
+        return self.files().described._decided(out=out, **folders)[0]
 
     def energy(self) -> tuple[Energy, Box]:
         """The energy that is minimized, and the box of the image that it covers."""
@@ -183,6 +184,7 @@ class Segmentation:
         plan: Plan | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | None = None,
+        certificate: str | os.PathLike[str] | None = None,
         out: Any = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> Result:
@@ -190,7 +192,7 @@ class Segmentation:
 
         Parameters
         ----------
-        start, watch, checkpoint, resume, out : optional
+        start, watch, checkpoint, resume, certificate, out : optional
             As in `segment`.
         tell : callable, optional
             Called with every event, see `dope.Run`.
@@ -200,8 +202,8 @@ class Segmentation:
             A folder for files that have to be unpacked to be read box by box, until the run ends; workers of a cluster
             must see it. By default where the system has such.
         """
-        kept = {"checkpoint": checkpoint, "resume": resume, "out": out}
-        return Run(self._job(plan, start, scratch, **kept), watch=watch, tell=tell).work()
+        folders = {"checkpoint": checkpoint, "resume": resume, "certificate": certificate}
+        return Run(self._job(plan, start, scratch, out, folders), watch=watch, tell=tell).work()
 
     def start(
         self,
@@ -212,29 +214,28 @@ class Segmentation:
         plan: Plan | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | None = None,
+        certificate: str | os.PathLike[str] | None = None,
         out: Any = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> Run:
         """Do it in the background, and hold the run. Parameters are those of `run`."""
-        kept = {"checkpoint": checkpoint, "resume": resume, "out": out}
-        return Run(self._job(plan, start, scratch, **kept), watch=watch, tell=tell).start()
+        folders = {"checkpoint": checkpoint, "resume": resume, "certificate": certificate}
+        return Run(self._job(plan, start, scratch, out, folders), watch=watch, tell=tell).start()
 
     def _job(
         self,
         plan: Plan | None,
         start: Result | None,
         scratch: Any,
-        *,
-        checkpoint: Any,
-        resume: Any,
         out: Any,
+        folders: Mapping[str, Any],
     ) -> Job:
         """What a run does; everything is decided here, before it begins."""
         check_start(start)
         check_apart(out, self._arrays)
         files, where = self.files(), None
         if plan is None:
-            plan, where = files.described._decided(checkpoint=checkpoint, resume=resume, out=out)
+            plan, where = files.described._decided(out=out, **folders)
         decided = plan
 
         def job(conductor: Conductor) -> Result:
@@ -253,15 +254,19 @@ class Segmentation:
 
     # The box that takes part, and what will be done with it.
 
-    def _decided(self, *, checkpoint: Any = None, resume: Any = None, out: Any = None) -> tuple[Plan, Box]:
-        """The plan, and the box that takes part."""
+    def _decided(self, *, out: Any = None, **folders: Any) -> tuple[Plan, Box]:
+        """The plan, and the box that takes part; the folders are those of `plan`."""
+        if self.estimates and folders.get("certificate") is not None:
+            raise InputError(
+                f"certificate is {folders['certificate']}, and rounds of re-estimation have several energies; expected "
+                f"rounds=0. Leave certificate out."
+            )
         frame, estimated = self._frame(), REESTIMATION_BYTES if self.estimates else 0
         if out is not None:
             checked_target(out, frame.shape)
         planned = plan_holding(
-            self._draft(frame), estimated, checkpoint=checkpoint, resume=resume,
-            out=None if out is None else frame.target(out), **self._said,
-        )  # fmt: skip
+            self._draft(frame), estimated, out=None if out is None else frame.target(out), **folders, **self._said
+        )
         if planned.in_boxes and self.evidence.learnt and self.model is not None:
             learning_model(self.model)
         return planned, frame.where

@@ -1,7 +1,7 @@
 """Whether a certificate proves the bound that it claims, found out by a short, slow and separate way.
 
 Nothing here is shared with the solvers: weights come straight from their definition, in NumPy, and so does the minimum
-of every block. What is confirmed is, in the letters of `certificate`,
+of every block. A block is all that is held at a time. What is confirmed is, in the letters of `certificate`,
 
     1. every flow listed is over a pair of the energy that crosses a seam, and |f_ij| <= w_ij;
     2. bounds_k = min over block k of [ sum_i (u_i + sum_j f_ij) y_i + pairs inside k ], in whole units of 1 / scale;
@@ -13,21 +13,26 @@ claimed: no number of a certificate is trusted. Sums are fractions (`units`), an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Labels, as_labels
-from dope.certificate import Certificate
+from dope.arrays import Box, as_labels
+from dope.certificate import AnyCertificate, Certificate, StoredCertificate
 from dope.energy import Energy
 from dope.errors import InputError
+from dope.facts import measure_facts
+from dope.partition import Partition
 from dope.rounding import nearest, rounded_down
-from dope.verify.blocks import Block, all_pairs, blocks_of
-from dope.verify.flows import Flows
+from dope.verify.flows import Flows, SeamReader
 from dope.verify.minimum import block_minimum
-from dope.verify.units import FaultError, Unit, real_sum
+from dope.verify.parts import GridParts, Part, Parts, parts_of, strips_of
+from dope.verify.turns import InTurn
+from dope.verify.units import FaultError, Reals, Unit, real_sum
 
 # What rounding may cost of all that labels decide about, for labels to be called exact in spite of it.
 NEGLIGIBLE = Fraction(1, 1 << 20)
@@ -63,8 +68,17 @@ class Verdict:
         return self.valid
 
 
-def verify(energy: Energy, labels: npt.ArrayLike, certificate: Certificate) -> Verdict:
+def verify(
+    energy: Energy,
+    labels: npt.ArrayLike,
+    certificate: AnyCertificate,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> Verdict:
     """Find out whether a certificate proves a lower bound of an energy, and how far above it the labels are.
+
+    An energy whose arrays are not in memory, labels in a file (Zarr, a mapped array) and a certificate in a folder are
+    read block by block: no more is held than one block takes.
 
     Parameters
     ----------
@@ -72,8 +86,10 @@ def verify(energy: Energy, labels: npt.ArrayLike, certificate: Certificate) -> V
         With no weight below 0.
     labels : array
         Shaped like the unary, bool or 0/1.
-    certificate : Certificate
+    certificate : Certificate or StoredCertificate
         What is doubted: a fault in it makes an invalid verdict, which gives the reason, and no error.
+    progress : callable, optional
+        Called with the number of blocks that were looked at, and that of all.
 
     Returns
     -------
@@ -100,40 +116,113 @@ def verify(energy: Energy, labels: npt.ArrayLike, certificate: Certificate) -> V
     """
     if not isinstance(energy, Energy):
         raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
-    if not isinstance(certificate, Certificate):
-        raise InputError(f"certificate is a {type(certificate).__name__}; expected a Certificate.")
-    y = as_labels(labels, energy.shape).reshape(-1)
-    cost = _energy(energy, y)
+    if not isinstance(certificate, (Certificate, StoredCertificate)):
+        raise InputError(
+            f"certificate is a {type(certificate).__name__}; expected a Certificate, or a StoredCertificate."
+        )
     doubted = replace(certificate)  # checked again: its arrays may have changed since it was made
+    read, fault = _reader(labels, energy.shape), None
     try:
-        return _confirmed(energy, cost, doubted)
-    except FaultError as fault:
-        return Verdict(valid=False, reason=str(fault), energy=nearest(cost))
+        parts = parts_of(energy, doubted.cuts, doubted.members, len(doubted.bounds))
+    except FaultError as found:
+        parts, fault = strips_of(energy), found
+    parts = _measured(parts)
+    whole = _surveyed(parts, read)
+    try:
+        if fault is not None:
+            raise fault
+        return _confirmed(parts, whole, doubted, progress)
+    except FaultError as found:
+        return Verdict(valid=False, reason=str(found), energy=nearest(whole.cost))
 
 
-def _confirmed(energy: Energy, cost: Fraction, certificate: Certificate) -> Verdict:
+def _measured(parts: Parts) -> Parts:
+    """With what must be known about all of the energy, such as the mean contrast, where it is not in memory."""
+    if parts.energy.in_memory or not isinstance(parts, GridParts):
+        return parts
+    partition = Partition.at(parts.energy.shape, parts.cuts)
+    return replace(parts, energy=measure_facts(parts.energy, partition, InTurn()))
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """What labels cost, and all that they decide about: what each site could save by one label, or its pairs."""
+
+    cost: Fraction
+    at_stake: Fraction
+
+
+def _surveyed(parts: Parts, read: Callable[[Box | None], npt.NDArray[np.bool_]]) -> _Survey:
+    """An energy that no certificate can be about is refused."""
+    cost, at_stake = Fraction(parts.energy.constant), 0.0
+    for k in range(parts.number):
+        part = parts.part(k)
+        _check_costs(part)
+        y = read(part.box).reshape(-1)
+        cost += real_sum(part.unary[y[part.sites]])
+        for pairs in (part.inner, part.crossing.where(part.begins)):
+            ends = (pairs.first, pairs.second)
+            one, other = (y[part.sites[end]] if pairs is part.inner else y[end] for end in ends)
+            cost += real_sum(pairs.weights[one != other])
+        at_stake += float(np.minimum(np.abs(part.unary), part.reach).sum())
+    return _Survey(cost, Fraction(at_stake))
+
+
+def _check_costs(part: Part) -> None:
+    weights = np.concatenate([part.inner.weights, part.crossing.weights])
+    if not np.all(np.isfinite(part.unary)):
+        raise InputError("the unary is beyond float64; expected finite costs.")
+    if not np.all(weights >= 0.0):
+        raise InputError(
+            f"a pair weight is as low as {weights.min():g}; a certificate needs weights of 0 or more, as "
+            f"flows prove nothing about others."
+        )
+    if not np.all(np.isfinite(weights)):
+        raise InputError("a pair weight is beyond float64; expected finite costs.")
+
+
+def _reader(labels: Any, shape: tuple[int, ...]) -> Callable[[Box | None], npt.NDArray[np.bool_]]:
+    """The labels of a box, or of all sites, of an array in memory or of one that is read as it is indexed."""
+    stored = hasattr(labels, "shape") and hasattr(labels, "__getitem__") and type(labels) is not np.ndarray
+    if not stored or tuple(labels.shape) != shape:
+        whole = as_labels(labels, shape)
+        return lambda box: whole if box is None else whole[box]
+
+    def read(box: Box | None) -> npt.NDArray[np.bool_]:
+        place = tuple(slice(0, n) for n in shape) if box is None else box
+        return as_labels(np.asarray(labels[place]), tuple(s.stop - s.start for s in place))
+
+    return read
+
+
+def _confirmed(
+    parts: Parts, whole: _Survey, certificate: AnyCertificate, progress: Callable[[int, int], object] | None
+) -> Verdict:
     """The verdict on a certificate without fault; a fault is raised."""
-    unit = Unit(certificate.scale)
-    blocks = blocks_of(energy.pairs, certificate)
-    flows = Flows.of(certificate, blocks, unit)
-    unary = energy.unary.reshape(-1)
-    found, lost = 0, flows.lost
-    beyond = Fraction(0)
-    for k, claimed in enumerate(certificate.bounds.tolist()):
-        counted = _block_minimum(unary, blocks.block(k), flows, k, unit)
+    unit, constant = Unit(certificate.scale), Fraction(parts.energy.constant)
+    claims = certificate.bounds.tolist()
+    seams = SeamReader(certificate, parts, unit)
+    found, lost, beyond = 0, Fraction(0), Fraction(0)
+    for k, claimed in enumerate(claims):
+        part = parts.part(k)
+        flows = seams.into(part, k)
+        counted = _block_minimum(part, flows, unit)
         _check_bound(k, claimed, counted)
         found += counted.minimum
-        lost += counted.lost
+        lost += counted.lost + flows.lost
         beyond += counted.beyond
+        if progress is not None:
+            progress(k + 1, len(claims))
     proved = Fraction(found) / Fraction(unit.scale) + beyond - lost
     _check_claim(certificate, proved)
-    gap = cost - Fraction(energy.constant) - proved
+    gap = whole.cost - constant - proved
     # A minimum in units is above the bound by no more than rounding changed, once for each of the two.
-    exact = gap <= 0 or (gap <= 2 * lost <= NEGLIGIBLE * _at_stake(energy))
-    lower_bound = min(nearest(cost), rounded_down(Fraction(energy.constant) + proved))
+    exact = gap <= 0 or (gap <= 2 * lost <= NEGLIGIBLE * whole.at_stake)
+    cost = nearest(whole.cost)
+    lower_bound = min(cost, rounded_down(constant + proved))
     what = "and these labels have it" if exact else f"but these labels have {nearest(gap):.6g} more"
     reason = f"no labels have an energy below {lower_bound:.12g}, {what}"
-    return Verdict(True, reason, nearest(cost), lower_bound, exact)
+    return Verdict(True, reason, cost, lower_bound, exact)
 
 
 @dataclass(frozen=True)
@@ -153,10 +242,10 @@ class _Counted:
     beyond: Fraction
 
 
-def _block_minimum(unary: npt.NDArray[np.floating], block: Block, flows: Flows, k: int, unit: Unit) -> _Counted:
-    first, second, added = block.pairs.first, block.pairs.second, flows.into(block, k)
-    weights, changed_weights = unit.weights(block.pairs.weights)
-    real = unary[block.sites].astype(np.float64)
+def _block_minimum(part: Part, flows: Flows, unit: Unit) -> _Counted:
+    first, second, added = part.inner.first, part.inner.second, flows.added
+    weights, changed_weights = unit.weights(part.inner.weights)
+    real: Reals = part.unary
     own, changed = unit.unary(real)
     unit.check_site_sums(np.concatenate([first, second]), np.tile(weights, 2))
     reach = np.abs(added).astype(np.float64)
@@ -172,15 +261,6 @@ def _block_minimum(unary: npt.NDArray[np.floating], block: Block, flows: Flows, 
     )
 
 
-def _at_stake(energy: Energy) -> Fraction:
-    """All that labels decide about: what each site could save by one label, or its pairs by the other."""
-    unary = np.abs(energy.unary.reshape(-1).astype(np.float64))
-    reach = np.zeros(len(unary))
-    for some in all_pairs(energy.pairs):
-        reach += np.bincount(some.first, some.weights, len(reach)) + np.bincount(some.second, some.weights, len(reach))
-    return Fraction(float(np.minimum(unary, reach).sum()))
-
-
 def _check_bound(k: int, claimed: int, counted: _Counted) -> None:
     """Another exp than ours may have rounded some of a block's costs the other way: a unit for each of the rounded."""
     minimum, rounded = counted.minimum, counted.rounded
@@ -191,27 +271,10 @@ def _check_bound(k: int, claimed: int, counted: _Counted) -> None:
         raise FaultError(f"the bound of block {k} is {claimed} units, below its minimum, {minimum}; expected just that")
 
 
-def _check_claim(certificate: Certificate, proved: Fraction) -> None:
+def _check_claim(certificate: AnyCertificate, proved: Fraction) -> None:
     if certificate.claim > proved:
         claimed, needed = Fraction(sum(certificate.bounds.tolist())) / Fraction(certificate.scale), proved
         raise FaultError(
             f"the rounding error is given as {certificate.rounding_error:g}, but counting the costs in these units can "
             f"put the bound off by {nearest(claimed - needed):g}"
         )
-
-
-def _energy(energy: Energy, y: Labels) -> Fraction:
-    """The energy of the labels; an energy that no certificate can be about is refused."""
-    if not np.all(np.isfinite(energy.unary)):
-        raise InputError("the unary is beyond float64; expected finite costs.")
-    total = Fraction(energy.constant) + real_sum(energy.unary.reshape(-1)[y].astype(np.float64))
-    for some in all_pairs(energy.pairs):
-        if not np.all(some.weights >= 0.0):
-            raise InputError(
-                f"a pair weight is as low as {some.weights.min():g}; a certificate needs weights of 0 or more, as "
-                f"flows prove nothing about others."
-            )
-        if not np.all(np.isfinite(some.weights)):
-            raise InputError("a pair weight is beyond float64; expected finite costs.")
-        total += real_sum(some.weights[y[some.first] != y[some.second]])
-    return total

@@ -2,70 +2,113 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from dope.arrays import Mask, Sites
-from dope.certificate import Certificate
-from dope.verify.blocks import Block, Blocks, pair_keys
+from dope.certificate import AnyCertificate, Certificate, SeamFlows, StoredCertificate
+from dope.verify.parts import Part, Parts
 from dope.verify.units import FaultError, Reals, Unit, Units, real_sum
 
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """What flows add to the unary of the sites at seams, block after block: block k's part begins at starts[k].
+    """What flows into a block, by place among its sites; `lost` is how far rounding has put flows beyond the weights.
 
-    A site is listed once for each of its pairs. `lost` is how far rounding has put flows beyond the weights.
+    Of a pair that is listed for both its blocks, only the first of these loses.
     """
 
-    sites: Sites
-    amounts: Units
-    starts: Sites
+    added: Units
     lost: Fraction
 
-    @classmethod
-    def of(cls, certificate: Certificate, blocks: Blocks, unit: Unit) -> Flows:
-        first, second, flow = certificate.first, certificate.second, certificate.flow
-        _check_ends(first, second, blocks)
-        lost = _check_amounts(certificate, blocks.weights(first, second), unit)
-        sites, amounts = np.concatenate([first, second]), np.concatenate([flow, -flow])
-        unit.check_site_sums(np.unique(sites, return_inverse=True)[1], amounts)
-        holders = blocks.holding(sites)
-        order = np.argsort(holders, kind="stable")
-        starts = np.searchsorted(holders[order], np.arange(blocks.number + 1))
-        return cls(sites[order], amounts[order], starts, lost)
 
-    def into(self, block: Block, k: int) -> Units:
-        """What the flows add to the unary of block k."""
-        part = slice(self.starts[k], self.starts[k + 1])
-        added = np.zeros(len(block.sites), dtype=np.int64)
-        np.add.at(added, np.searchsorted(block.sites, self.sites[part]), self.amounts[part])
-        return added
+class SeamReader:
+    """The flows of a certificate, block after block, each looked at before it is believed."""
+
+    def __init__(self, certificate: AnyCertificate, parts: Parts, unit: Unit) -> None:
+        self._parts, self._unit = parts, unit
+        self._over_seams: Callable[[int], SeamFlows]
+        if isinstance(certificate, Certificate):
+            flows = certificate.first, certificate.second, certificate.flow
+            self._over_seams = _by_block(_checked_ends(flows, parts), parts).__getitem__
+        else:
+            self._over_seams = partial(_stored, certificate, parts)
+
+    def into(self, part: Part, k: int) -> Flows:
+        """What the flows over its seams add to the unary of block k."""
+        first, second, flow = self._over_seams(k)
+        turned = self._parts.holding(first) != k
+        own, other = np.where(turned, second, first), np.where(turned, first, second)
+        weights = part.weights(part.numbers(own), part.numbers(other))
+        beyond = _checked_amounts((first, second, flow), weights, self._unit)
+        places = np.searchsorted(part.sites, part.numbers(own))
+        amounts = np.where(turned, -flow, flow)
+        self._unit.check_site_sums(places, amounts)
+        added = np.zeros(len(part.sites), dtype=np.int64)
+        np.add.at(added, places, amounts)
+        return Flows(added, real_sum(beyond[k < self._parts.holding(other)]))
 
 
-def _check_ends(first: Sites, second: Sites, blocks: Blocks) -> None:
-    number = blocks.pairs.sites
+def _stored(certificate: StoredCertificate, parts: Parts, k: int) -> SeamFlows:
+    """The flows over all pairs with an end in block k: its own, and those of earlier blocks to it."""
+    found = []
+    for n in parts.near(k):
+        if n <= k:
+            first, second, flow = _checked_ends(certificate.flows(n), parts, sender=n)
+            here = np.full(len(first), n == k) | (parts.holding(second) == k)
+            found.append((first[here], second[here], flow[here]))
+    return _joined(found)
+
+
+def _by_block(flows: SeamFlows, parts: Parts) -> list[SeamFlows]:
+    """For each block the flows over the pairs that end there."""
+    ends = [parts.holding(sites) for sites in flows[:2]]
+    holders, place = np.concatenate(ends), np.tile(np.arange(len(flows[0])), 2)
+    order = np.argsort(holders, kind="stable")
+    starts = np.searchsorted(holders[order], np.arange(parts.number + 1))
+    rows = [place[order[starts[k] : starts[k + 1]]] for k in range(parts.number)]
+    return [(flows[0][some], flows[1][some], flows[2][some]) for some in rows]
+
+
+def _joined(found: Sequence[SeamFlows]) -> SeamFlows:
+    none = np.zeros(0, dtype=np.int64)
+    first, second, flow = (np.concatenate([none, *(one[i] for one in found)]) for i in range(3))
+    return first, second, flow
+
+
+def _checked_ends(flows: SeamFlows, parts: Parts, sender: int | None = None) -> SeamFlows:
+    """The flows, if each is over one pair between two blocks: from the `sender` to a later one, where that is said."""
+    first, second, _ = flows
+    number = parts.energy.pairs.sites
     for ends in (first, second):
         outside = (ends < 0) | (ends >= number)
         if outside.any():
             raise FaultError(f"a flow is given at site {ends[np.argmax(outside)]}; expected 0 to {number - 1}")
-    same = blocks.holding(first) == blocks.holding(second)
+    holders = [parts.holding(ends) for ends in (first, second)]
+    same = holders[0] == holders[1]
     if same.any():
         raise FaultError(f"a flow is given over {_pair(first, second, same)}, which does not cross a seam")
-    _, place, times = np.unique(pair_keys(first, second, number), return_inverse=True, return_counts=True)
-    again = times[place] > 1
-    if again.any():
-        raise FaultError(f"a flow is given over {_pair(first, second, again)} more than once")
+    if sender is not None and (odd := (holders[0] != sender) | (holders[1] < sender)).any():
+        raise FaultError(f"a flow of block {sender} is over {_pair(first, second, odd)}; expected one to a later block")
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    order = np.lexsort((high, low))
+    again = np.flatnonzero((np.diff(low[order]) == 0) & (np.diff(high[order]) == 0))
+    if len(again):
+        one = order[again[0]]
+        raise FaultError(f"a flow is given over pair ({first[one]}, {second[one]}) more than once")
+    return flows
 
 
-def _check_amounts(certificate: Certificate, weights: Reals, unit: Unit) -> Fraction:
-    """Refuse flows beyond the weights, and add up how far rounding has put the others beyond them.
+def _checked_amounts(flows: SeamFlows, weights: Reals, unit: Unit) -> Reals:
+    """How far rounding has put flows beyond the weights, if they are within them but for that.
 
     Another exp than ours may have rounded a weight the other way: a unit more is let pass, and counted as lost.
     """
-    first, second, flow = certificate.first, certificate.second, certificate.flow
+    first, second, flow = flows
     missing = np.isnan(weights)
     if missing.any():
         raise FaultError(f"a flow is given over {_pair(first, second, missing)}, which is no pair of the energy")
@@ -79,7 +122,7 @@ def _check_amounts(certificate: Certificate, weights: Reals, unit: Unit) -> Frac
             f"{allowed[bad]} allows"
         )
     with np.errstate(over="ignore"):
-        return real_sum(np.maximum(np.abs(flow) / unit.scale - weights, 0.0))
+        return np.asarray(np.maximum(np.abs(flow) / unit.scale - weights, 0.0), dtype=np.float64)
 
 
 def _pair(first: Sites, second: Sites, which: Mask) -> str:
