@@ -193,14 +193,16 @@ def test_labels_of_a_segmentation_lie_in_the_image():
     ids=str,
 )  # fmt: skip
 def test_boxes_of_another_form_are_refused_while_it_runs_and_after(box):
-    looked = []
+    looked, begun = [], threading.Event()
 
     def look(_):
+        assert begun.wait(60)
         with pytest.raises(InputError, match=r"box is .*; expected a tuple with a slice .* the shape \(60, 70\)"):
             run.labels(box)
         looked.append(run.labels((slice(2, 5), slice(None))).shape)
 
     run = dope.plan(ENERGY, method=Exact(), blocks=4).begin(watch=look)
+    begun.set()
     run.result()
     look(None)
     assert looked and set(looked) == {(3, 70)}
