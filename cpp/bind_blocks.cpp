@@ -94,7 +94,9 @@ void bind_surrounded(nb::class_<BlockFlow>& flow) {
                 const auto saved = at_work([&](const Poll&) { return self.save(block); });
                 return nb::bytes(saved.data(), saved.size());
             },
-            nb::arg("k"), "All of a solved block that its next call goes on from.")
+            nb::arg("k"),
+            "What a solved block knows beside the stores; with those, all that its next call goes "
+            "on from.")
         .def(
             "load",
             [](BlockFlow& self, std::int64_t k, const nb::bytes& saved) {
@@ -102,7 +104,20 @@ void bind_surrounded(nb::class_<BlockFlow>& flow) {
                 at_work([&](const Poll&) { self.load(block, saved.c_str(), saved.size()); });
             },
             nb::arg("k"), nb::arg("saved"),
-            "What save() gave, for a network of the same shape, divided alike, and finished.")
+            "What save() gave, for a network of the same shape, divided alike and finished, with "
+            "those stores.")
+        .def(
+            "stores",
+            [](nb::handle_t<BlockFlow> self) {
+                nb::list found;
+                for (const std::span<std::byte> store : nb::cast<BlockFlow&>(self).stores()) {
+                    found.append(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(
+                        store.data(), {store.size()}, self));
+                }
+                return found;
+            },
+            "Where excesses, residuals and forests lie: arrays of bytes, to be written elsewhere "
+            "and read back.")
         .def(
             "hold",
             [](BlockFlow& self, std::int64_t k, const nb::object& held) {

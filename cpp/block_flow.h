@@ -1,7 +1,9 @@
 // The blocks that Python sees, whatever the kernel and the width of the capacities: see Blocks.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 
 #include "exact_sum.h"
 #include "flow.h"
@@ -77,6 +79,7 @@ class BlockFlow {
     // Of a block whose neighbors live elsewhere.
     virtual std::vector<char> save(std::size_t k) const = 0;
     virtual void load(std::size_t k, const char* saved, std::size_t size) = 0;
+    virtual std::vector<std::span<std::byte>> stores() = 0;
     virtual void hold(std::size_t k, const std::uint8_t* held) = 0;
     virtual void carry(std::size_t k, const std::vector<WallFlow>& flows) = 0;
     virtual std::vector<WallFlow> wall_flows(std::size_t k) const = 0;

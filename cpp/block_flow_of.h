@@ -55,6 +55,7 @@ class BlockFlowOf : public BlockFlow {
     void load(std::size_t k, const char* saved, std::size_t size) override {
         blocks_->load(k, saved, size);
     }
+    std::vector<std::span<std::byte>> stores() override { return blocks_->stores(); }
     void hold(std::size_t k, const std::uint8_t* held) override { blocks_->hold(k, held); }
     void carry(std::size_t k, const std::vector<WallFlow>& flows) override {
         blocks_->carry(k, flows);

@@ -228,6 +228,24 @@ class MaxFlow {
         return drained;
     }
 
+    // Takes the excess that can flow to these places, up to the amount of each; leaves there how
+    // much that was. No forests are left: replant() follows when all is taken.
+    void drain_all(std::vector<Shift>& places, const Poll& poll) {
+        begin(poll);
+        forget_forests();
+        for (const Shift& one : places) at(excess_, one.place) -= one.amount;
+        search();
+        for (Shift& one : places) {
+            // What is below 0 was not taken: it held no sink, or sources would not have reached it.
+            const Excess left = std::min<Excess>(0, at(excess_, one.place));
+            at(excess_, one.place) -= left;
+            one.amount += left;
+        }
+        drop_forests();
+        state_ = State::kSolved;
+    }
+    void replant(const Poll& poll) { resume({}, poll); }
+
     // Works on the other's parts, too, from now on. Both are solved.
     void absorb(MaxFlow& other) {
         parts_.insert(parts_.end(), other.parts_.begin(), other.parts_.end());

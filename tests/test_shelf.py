@@ -83,9 +83,9 @@ def test_a_file_that_is_cut_or_cannot_be_written_loses_time_alone(monkeypatch):
 
 
 def test_a_system_that_writes_and_reads_a_little_at_a_time(monkeypatch):
-    write, read = os.pwrite, os.pread
+    write, read = os.pwrite, os.preadv
     monkeypatch.setattr(os, "pwrite", lambda file, view, at: write(file, view[:7], at))
-    monkeypatch.setattr(os, "pread", lambda file, length, at: read(file, min(length, 5), at))
+    monkeypatch.setattr(os, "preadv", lambda file, views, at: read(file, [views[0][:5]], at))
     one = Pieces((bytes(range(100)), b"", bytes(range(50))))
     shelf.put("one", one, size=one.bytes, room=0)
     assert shelf.take("one") == one

@@ -252,9 +252,11 @@ class BlockFlow:
     def check(self, g: int) -> None:
         """Recompute slowly what must hold; RuntimeError where it does not."""
     def save(self, k: int) -> builtins.bytes:
-        """All of a solved block that its next call goes on from."""
+        """What a solved block knows beside the stores; with those, all that its next call goes on from."""
     def load(self, k: int, saved: builtins.bytes) -> None:
-        """What save() gave, for a network of the same shape, divided alike, and finished."""
+        """What save() gave, for a network of the same shape, divided alike and finished, with those stores."""
+    def stores(self) -> list[NDArray[np.uint8]]:
+        """Where excesses, residuals and forests lie: arrays of bytes, to be written elsewhere and read back."""
     def hold(self, k: int, held: NDArray[np.uint8]) -> None:
         """Flow over walls at sites whose labels are fixed (1: label 0, 2: label 1, else 0)."""
     def carry(self, k: int, first: NDArray[np.int64], second: NDArray[np.int64], amount: NDArray[np.int64]) -> None:

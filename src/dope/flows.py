@@ -178,11 +178,15 @@ class SurroundedFlow(BlockFlow, Protocol):
     """
 
     def save(self, k: int, /) -> builtins.bytes:
-        """All of the solved block that its next call goes on from."""
+        """What the solved block knows beside the stores; with those, all that its next call goes on from."""
         ...
 
     def load(self, k: int, saved: builtins.bytes, /) -> None:
-        """What `save` gave, for one of the same shape that was opened alike, and finished but not filled."""
+        """What `save` gave, for one of the same shape, opened alike and finished, that was given those stores."""
+        ...
+
+    def stores(self) -> list[npt.NDArray[np.uint8]]:
+        """Where excesses, residuals and forests lie: arrays of bytes, to be written elsewhere and read back."""
         ...
 
     def hold(self, k: int, held: npt.NDArray[np.uint8], /) -> None:

@@ -19,7 +19,6 @@ does; so the first post of a visit counts, and everybody, the block itself too, 
 
 from __future__ import annotations
 
-import builtins
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +37,7 @@ from dope.methods.codes import LABEL, OPEN, arrays_in, labels_part, overlaid
 from dope.methods.held_part import HeldPart
 from dope.methods.rounds import Content, Posts
 from dope.methods.seams import Seams, blocks_with, boxes_told, narrowed, parted
-from dope.methods.shelf import Folded
+from dope.methods.shelf import Folded, Pieces
 from dope.methods.tiling import Tiling, global_sites, sides, size
 from dope.pairs import GridPairs
 from dope.partition import Partition
@@ -201,18 +200,22 @@ class _Opened:
     def folded(self) -> Folded:
         form, bare, cuts = self._cast, self._bare, (self.seams.pairs, self.seams.mine, self.seams.theirs)
 
-        def restored(pieces: Sequence[builtins.bytes]) -> _Opened:
+        def restored(pieces: Pieces) -> _Opened:
             flow = form.flow(bare)
             flow.finish()
-            flow.load(form.center, pieces[0])
-            flows, first, second, here, there = (np.frombuffer(piece, dtype=np.int64) for piece in pieces[2:])
-            seams = Seams(first, second, here, there, *cuts)
-            again = _Opened(form, flow, bare, held=np.frombuffer(pieces[1], dtype=np.uint8), seams=seams)
+            stores = flow.stores()
+            for i, store in enumerate(stores):
+                pieces.read_into(i, store)
+            standing, *columns = (pieces[i] for i in range(len(stores), len(pieces)))
+            flow.load(form.center, standing)
+            held = np.frombuffer(columns[0], dtype=np.uint8)
+            flows, first, second, here, there = (np.frombuffer(column, dtype=np.int64) for column in columns[1:])
+            again = _Opened(form, flow, bare, held=held, seams=Seams(first, second, here, there, *cuts))
             again.flows, again.solved, again.moved = flows, True, False
             return again
 
         columns = (self.held, self.flows, *self.seams.columns)
-        return [self.flow.save(self.center), *(column.tobytes() for column in columns)], restored
+        return [*self.flow.stores(), self.flow.save(self.center), *columns], restored
 
     def bring_to(self, flows: npt.NDArray[np.int64]) -> None:
         """Let these flows run over the seams, whatever ran there before, and solve."""

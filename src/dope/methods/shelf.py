@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from threading import Lock, RLock
 from typing import Any
 
-Folded = tuple[list[bytes], Callable[[list[bytes]], Any]]
-"""All of something as bytes, and what makes it of these again: what `folded()` gives of things that have it."""
+Folded = tuple[Sequence[Any], Callable[["Pieces"], Any]]
+"""All of something as buffers, and what makes it of these again: what `folded()` gives of things that have it."""
 
 
 class _SpillFile:
@@ -29,13 +30,13 @@ class _SpillFile:
         self._used, self._end = 0, 0
         self._lock = RLock()  # a finalizer may free a place in the middle of anything
 
-    def write(self, pieces: list[bytes]) -> tuple[int, int]:
+    def write(self, pieces: list[memoryview]) -> tuple[int, int]:
         """The place that they are in now: its size, and where it begins."""
-        place = self._taken(sum(map(len, pieces)))
+        place = self._taken(sum(piece.nbytes for piece in pieces))
         at = place[1]
         try:
             for piece in pieces:
-                view = memoryview(piece)
+                view = piece
                 while view:
                     written = os.pwrite(self._file.fileno(), view, at)
                     at, view = at + written, view[written:]
@@ -44,18 +45,12 @@ class _SpillFile:
             raise
         return place
 
-    def read(self, place: tuple[int, int], lengths: list[int]) -> list[bytes]:
-        at, pieces = place[1], []
-        for length in lengths:
-            parts, missing = [], length
-            while missing:  # a system reads no more than 2 GiB at once
-                part = os.pread(self._file.fileno(), missing, at)
-                if not part:
-                    raise OSError("the file ends before its pieces do")
-                parts.append(part)
-                at, missing = at + len(part), missing - len(part)
-            pieces.append(b"".join(parts))
-        return pieces
+    def read_into(self, at: int, view: memoryview) -> None:
+        while view:  # a system reads no more than 2 GiB at once
+            number = os.preadv(self._file.fileno(), [view], at)
+            if not number:
+                raise OSError("the file ends before its pieces do")
+            at, view = at + number, view[number:]
 
     def free(self, place: tuple[int, int]) -> None:
         with self._lock:
@@ -78,13 +73,42 @@ class _SpillFile:
             return size, self._end - size
 
 
+def _flat(buffer: Any) -> memoryview:
+    """The bytes of a buffer where they lie."""
+    view = memoryview(buffer)
+    return view.cast("B") if view.nbytes else memoryview(b"")  # which cannot be cast
+
+
+class Pieces(Sequence[bytes]):
+    """What something was folded into, each piece read when it is asked for; OSError where that fails."""
+
+    def __init__(self, spill: _SpillFile, begin: int, lengths: Sequence[int]) -> None:
+        self._spill, self._lengths = spill, lengths
+        self._begins = list(accumulate(lengths, initial=begin))
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __getitem__(self, i: Any) -> Any:
+        content = bytearray(self._lengths[i])
+        self.read_into(i, content)
+        return bytes(content)
+
+    def read_into(self, i: int, buffer: Any) -> None:
+        """Fill a buffer that is as long as the piece."""
+        view = _flat(buffer)
+        if view.nbytes != self._lengths[i]:
+            raise OSError(f"a piece has {self._lengths[i]} bytes instead of {view.nbytes}")
+        self._spill.read_into(self._begins[i], view)
+
+
 @dataclass(frozen=True, eq=False)
 class _Folded:
     """What was put on the shelf, as bytes: where they are, and what makes it of them again."""
 
     place: tuple[int, int]
     lengths: list[int]
-    restored: Callable[[list[bytes]], Any]
+    restored: Callable[[Pieces], Any]
 
 
 _lock = Lock()
@@ -110,7 +134,7 @@ def take(key: Hashable, *, to_be_put: bool = False) -> Any | None:
         return None
     freed: _Folded | None = folded
     try:
-        pieces = _spill.read(folded.place, folded.lengths)
+        restored = folded.restored(Pieces(_spill, folded.place[1], folded.lengths))
         if to_be_put:
             with _lock:
                 freed = _lent.pop(key, None)
@@ -120,7 +144,7 @@ def take(key: Hashable, *, to_be_put: bool = False) -> Any | None:
     finally:
         if freed is not None:
             _spill.free(freed.place)
-    return folded.restored(pieces)
+    return restored
 
 
 def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False, same: bool = False) -> None:
@@ -164,12 +188,13 @@ def _run(key: Hashable) -> Hashable:
 def _fold(key: Hashable, what: Any) -> None:
     if not hasattr(what, "folded"):
         return
-    pieces, restored = what.folded()
+    buffers, restored = what.folded()
+    pieces = [_flat(buffer) for buffer in buffers]
     try:
         place = _spill.write(pieces)
     except OSError:  # such as a full disk: it will be opened again
         return
-    folded = _Folded(place, [len(piece) for piece in pieces], restored)
+    folded = _Folded(place, [piece.nbytes for piece in pieces], restored)
     with _lock:
         older = folded if key in _open else _folded.get(key)
         if key not in _open:
