@@ -1,5 +1,6 @@
 """What every way for blocks to agree lives up to. A new one is one word in a list."""
 
+import itertools
 import pickle
 import re
 import threading
@@ -32,7 +33,10 @@ METHODS: list[Method] = [
 # A refusal says what to do instead.
 REMEDY = re.compile(r"[Uu]se |[Ll]eave |needs |expected |or None")
 
-every_method = pytest.mark.parametrize("method", METHODS, ids=str)
+# Of methods that differ in a number alone, `make test` has one.
+QUICK: list[Method] = [*EXACT[:2], Exact(rounds=1, merge=False), Bracketing(passes=1, memory=0), Admm(), Admm.paper()]
+
+every_method = pytest.mark.parametrize("method", slow_but(METHODS, quick=QUICK), ids=str)
 every_exact_method = pytest.mark.parametrize("method", EXACT, ids=str)
 
 
@@ -255,10 +259,15 @@ def place_for_labels(kind, folder, shape):
     return None
 
 
-@pytest.mark.parametrize("kind", ["new", "array", "mapped", "zarr"])
-@pytest.mark.parametrize("method", LAZY, ids=str)
-def test_arrays_elsewhere_give_what_arrays_in_memory_give(method, kind, tmp_path):
-    held = blob()
+# `make test` has a method of each kind, and each of them another place.
+PLACED = [(Bracketing(), "new"), (Bracketing(passes=1, memory=0), "mapped"), (Admm(), "zarr"), (Admm.paper(), "array")]
+
+
+@pytest.mark.parametrize(
+    "placed", slow_but(itertools.product(LAZY, ["new", "array", "mapped", "zarr"]), quick=PLACED), ids=str
+)
+def test_arrays_elsewhere_give_what_arrays_in_memory_give(placed, tmp_path):
+    (method, kind), held = placed, blob()
     far = Energy.grid(
         mapped(tmp_path, "unary", held.unary), features=mapped(tmp_path, "image", held.pairs.features[..., 0]),
         lam=1.5, kernel=5,

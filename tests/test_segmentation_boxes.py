@@ -97,7 +97,7 @@ def assert_same(found, expected):
     assert found.counts == expected.counts
 
 
-@pytest.mark.parametrize("executor", [Serial(), Threads(2)], ids=["serial", "threads"])
+@pytest.mark.parametrize("executor", slow_but([Serial(), Threads(2)], quick=[Threads(2)]), ids=["serial", "threads"])
 @pytest.mark.parametrize("case", CASES)
 def test_boxes_give_what_memory_gives(case, executor):
     image, known = CASES[case]
@@ -124,7 +124,7 @@ def local():
         yield executor
 
 
-@pytest.mark.parametrize("case", slow_but(CASES, ["mask and margin", "rectangle", "rounds, connected", "histogram"]))
+@pytest.mark.parametrize("case", slow_but(CASES, quick=["mask and margin", "rounds, connected"]))
 def test_other_processes_give_what_memory_gives(case, local):
     image, known = CASES[case]
     expected = dope.segment(image, **known)
