@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
-from dope import Admm, Bracketing, Energy, Exact, Icm, InputError, MaxFlow, Method, Serial, Threads
+from dope import Admm, Bracketing, Dask, Energy, Exact, Icm, InputError, MaxFlow, Method, Serial, Threads
 from problems import energies, partitions
 from profiles import examples, slow_but
 from test_every_executor import ELSEWHERE, HERE, opened
@@ -153,7 +153,10 @@ def test_every_executor_gives_bit_for_bit_what_serial_gives(method, solver, ener
             assert_same(serial, solved(energy, method, blocks=blocks, solver=solver, executor=executor))
 
 
-@pytest.fixture(scope="module", params=ELSEWHERE, ids=str)
+# Of Dask, `make test` has the same in test_dask.py, whose cluster is at work already.
+@pytest.fixture(
+    scope="module", params=slow_but(ELSEWHERE, quick=[e for e in ELSEWHERE if not isinstance(e, Dask)]), ids=str
+)
 def elsewhere(request):
     with opened(request.param) as executor:
         yield executor

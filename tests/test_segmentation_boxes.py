@@ -160,7 +160,10 @@ def test_a_run_is_resumed(case, tmp_path, monkeypatch):
     assert_same(dope.segment(image, **known, resume=tmp_path / "kept"), expected)
 
 
-@pytest.mark.parametrize("case", ["colours", "mask", "mask and margin", "rounds", "unary, margin"])
+@pytest.mark.parametrize(
+    "case",
+    slow_but(["colours", "mask", "mask and margin", "rounds", "unary, margin"], quick=["mask and margin", "rounds"]),
+)
 @pytest.mark.parametrize("kind", ["memory", "mapped", "zarr", "file"])
 def test_labels_go_where_they_are_wanted(case, kind, tmp_path):
     image, known = CASES[case]
