@@ -63,16 +63,18 @@ class _Pool:
     """
 
     def __init__(self, most: int) -> None:
-        self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._most = most
         self._threads: list[threading.Thread] = []
-        weakref.finalize(self, self._calls.put, None)  # where Ctrl-C came as `end` was about to begin
+        # Threads end also where Ctrl-C came as `end` was about to begin. The callback is no Python code, in which a
+        # Ctrl-C that came while arrays were let go would be raised, and lost.
+        self._gone = weakref.ref(self, self._calls.put)
 
     def submit(self, function: Callable[..., object], *arguments: Any) -> None:
         self._calls.put(partial(function, *arguments))
         if len(self._threads) < self._most:
             name = f"dope_{len(self._threads)}"
-            thread = threading.Thread(target=_call_each, args=(self._calls,), name=name, daemon=True)
+            thread = threading.Thread(target=_call_each, args=(self._calls, self._gone), name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -83,8 +85,9 @@ class _Pool:
             thread.join()
 
 
-def _call_each(calls: queue.SimpleQueue[Callable[[], object] | None]) -> None:
-    while (call := calls.get()) is not None:
+def _call_each(calls: queue.SimpleQueue[object], _gone: weakref.ref[_Pool]) -> None:
+    """Call what comes, until something else does. The reference outlives the pool here: only then does it tell."""
+    while isinstance(call := calls.get(), partial):
         call()
         del call  # and what it refers to, while there is nothing to do
     calls.put(None)  # for the next thread

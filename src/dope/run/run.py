@@ -7,11 +7,12 @@ of several one after the other (colours that are estimated again): they have one
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -129,7 +130,8 @@ class Run:
         """Do it here and now, in the calling thread."""
         self._begun = time.perf_counter()
         try:
-            result = self._job(Conductor(self))
+            with _no_interrupt_lost(self._cancellation):
+                result = self._job(Conductor(self))
         except BaseException as error:
             self._end(error=error)
             raise
@@ -356,6 +358,34 @@ class _Observer:
             one = replace(board.states[block], state="done", seconds=lasted)
             board.states[block] = one
             run._tell(BlockDone(block, one.where, one.doing, board.done, board.asked, now - run._begun))
+
+
+@contextmanager
+def _no_interrupt_lost(cancellation: Cancellation) -> Iterator[None]:
+    """In here Ctrl-C is raised, if a moment later, also where Python only writes that it was ignored.
+
+    That is so in finalizers and callbacks of weak references, such as those of threads and of blocks that are closed.
+    They run just after the memory of arrays was freed, which takes long enough for a Ctrl-C to come meanwhile.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no other thread is interrupted
+        return
+    before, lost = sys.unraisablehook, list[KeyboardInterrupt]()
+
+    def hook(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            lost.append(unraisable.exc_value)
+            cancellation.cancel()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        if lost:
+            raise KeyboardInterrupt
 
 
 def _checked_step(step: Step) -> Step:
