@@ -14,7 +14,7 @@ from clusters import Cluster
 
 # The first is that of `make test`; `make slow` has the second, and `make soak` the third, with new examples every time.
 STEADY = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("steady", STEADY, max_examples=33)
+settings.register_profile("steady", STEADY, max_examples=20)
 settings.register_profile("thorough", STEADY, max_examples=100)
 settings.register_profile("soak", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

@@ -12,7 +12,7 @@ import dope
 from dope import Admm, Answer, Energy, Icm, InputError, MaxFlow, Partition, Problem, Serial
 from oracles import DenseBlocks, brute_force, edge_weight_matrix, paper_loop
 from problems import energies, members, partitions
-from profiles import examples
+from profiles import examples, slow_but
 
 
 class TiedError(Exception):
@@ -108,8 +108,8 @@ def noisy_disc(side=40, seed=0):
     return Energy.grid(np.where(clean, -1.0, 1.0) + rng.normal(0, 1.5, clean.shape), lam=0.15, kernel=5)
 
 
-@pytest.mark.parametrize("overlap", [0.0, 0.1, 0.2, 0.25, 4])
-@pytest.mark.parametrize("blocks", [4, 9, (5, 2)])
+@pytest.mark.parametrize("overlap", slow_but([0.0, 0.1, 0.2, 0.25, 4], quick=[0.0, 0.2, 4]))
+@pytest.mark.parametrize("blocks", slow_but([4, 9, (5, 2)], quick=[9, (5, 2)]))
 def test_admm_comes_close_to_the_minimum(blocks, overlap):
     energy = noisy_disc()
     whole = dope.minimize(energy, blocks=1)
@@ -203,7 +203,7 @@ def test_sweeps_keep_labels_that_a_bad_solver_would_spoil():
     assert [step.energy for step in result.trace] == pytest.approx([result.trace[0].energy] * 3)
 
 
-@pytest.mark.parametrize("blocks", [4, 25, 100])
+@pytest.mark.parametrize("blocks", slow_but([4, 25, 100], quick=[4, 25]))
 def test_blocks_of_a_pixel_do_no_worse_than_constant_labels(blocks):
     unary = np.random.default_rng(0).normal(size=(10, 10))
     result = dope.minimize(Energy.grid(unary), blocks=blocks, method=Admm())

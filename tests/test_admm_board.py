@@ -17,7 +17,7 @@ from dope.methods import shelf
 from dope.methods.places import common, places_of, seen_from
 from dope.methods.selection import Count, Sketch, bracket, median
 from problems import energies, graphs, grids, members, partitions, rng_of
-from profiles import examples
+from profiles import examples, slow_but
 
 METHODS = [Admm(bound=0), Admm.paper(), Admm(bound=0, penalty="all", patience=None, rounds=5, mu0=1.5)]
 TINY = 1 << 10  # bytes of memory: no block stays open
@@ -147,7 +147,7 @@ Plain.__qualname__ = Stopping.__qualname__  # the manifest has its name
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 @pytest.mark.parametrize("overlap", [0.0, 0.3])
-@pytest.mark.parametrize("calls", [0, 3, 6, 9, 17])
+@pytest.mark.parametrize("calls", slow_but([0, 3, 6, 9, 17], quick=[3, 17]))
 def test_a_run_that_was_interrupted_anywhere_goes_on_to_the_same_trace(method, overlap, calls, tmp_path):
     rng = np.random.default_rng(calls)
     unary = rng.normal(size=(12, 14)) - 0.1

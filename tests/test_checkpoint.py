@@ -15,6 +15,7 @@ from dope.boards import FolderBoard
 from dope.boards import folder as folders
 from dope.boards.folder import VERSION
 from dope.stored import Stored
+from profiles import slow_but
 from test_bracketing import volume
 
 SETTINGS = {"blocks": (3, 3), "executor": Serial()}
@@ -283,7 +284,7 @@ def test_a_post_is_of_its_run_its_name_and_every_bit(tmp_path):
     assert again.find("prove-01/000000") is None
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", slow_but(range(12), quick=range(4)))
 def test_whatever_was_mixed_up_no_label_is_wrong(complete, kept, expected, seed):
     """Files of this checkpoint, of another run and of another problem in each other's place, damaged or replaced."""
     rng = np.random.default_rng(seed)

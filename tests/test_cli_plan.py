@@ -76,7 +76,7 @@ def test_what_nobody_asked_for_is_planned_as_a_dry_run_plans_it(tmp_path, monkey
     assert "a thread per core" in "".join(planned)
 
 
-def test_one_worker_is_one():
-    for more in ([], ["--memory", "1GB"]):
-        output = run("--shape", "60x70", "--workers", "1", *more).output
+def test_one_worker_is_one(costs):
+    for more in ([], ["--memory", "1GB", "--costs", costs]):
+        output = run("--shape", "60x70x50", "--workers", "1", *more).output
         assert "with 1 worker\n" in output and "as asked" in output

@@ -1,5 +1,6 @@
 """What every way for blocks to agree lives up to. A new one is one word in a list."""
 
+import itertools
 import pickle
 import re
 import threading
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
-from dope import Admm, Bracketing, Energy, Exact, Icm, InputError, MaxFlow, Method, Serial, Threads
+from dope import Admm, Bracketing, Dask, Energy, Exact, Icm, InputError, MaxFlow, Method, Serial, Threads
 from problems import energies, partitions
 from profiles import examples, slow_but
 from test_every_executor import ELSEWHERE, HERE, opened
@@ -32,7 +33,10 @@ METHODS: list[Method] = [
 # A refusal says what to do instead.
 REMEDY = re.compile(r"[Uu]se |[Ll]eave |needs |expected |or None")
 
-every_method = pytest.mark.parametrize("method", METHODS, ids=str)
+# Of methods that differ in a number alone, `make test` has one.
+QUICK: list[Method] = [*EXACT[:2], Exact(rounds=1, merge=False), Bracketing(passes=1, memory=0), Admm(), Admm.paper()]
+
+every_method = pytest.mark.parametrize("method", slow_but(METHODS, quick=QUICK), ids=str)
 every_exact_method = pytest.mark.parametrize("method", EXACT, ids=str)
 
 
@@ -149,7 +153,10 @@ def test_every_executor_gives_bit_for_bit_what_serial_gives(method, solver, ener
             assert_same(serial, solved(energy, method, blocks=blocks, solver=solver, executor=executor))
 
 
-@pytest.fixture(scope="module", params=ELSEWHERE, ids=str)
+# Of Dask, `make test` has the same in test_dask.py, whose cluster is at work already.
+@pytest.fixture(
+    scope="module", params=slow_but(ELSEWHERE, quick=[e for e in ELSEWHERE if not isinstance(e, Dask)]), ids=str
+)
 def elsewhere(request):
     with opened(request.param) as executor:
         yield executor
@@ -255,10 +262,15 @@ def place_for_labels(kind, folder, shape):
     return None
 
 
-@pytest.mark.parametrize("kind", ["new", "array", "mapped", "zarr"])
-@pytest.mark.parametrize("method", LAZY, ids=str)
-def test_arrays_elsewhere_give_what_arrays_in_memory_give(method, kind, tmp_path):
-    held = blob()
+# `make test` has a method of each kind, and each of them another place.
+PLACED = [(Bracketing(), "new"), (Bracketing(passes=1, memory=0), "mapped"), (Admm(), "zarr"), (Admm.paper(), "array")]
+
+
+@pytest.mark.parametrize(
+    "placed", slow_but(itertools.product(LAZY, ["new", "array", "mapped", "zarr"]), quick=PLACED), ids=str
+)
+def test_arrays_elsewhere_give_what_arrays_in_memory_give(placed, tmp_path):
+    (method, kind), held = placed, blob()
     far = Energy.grid(
         mapped(tmp_path, "unary", held.unary), features=mapped(tmp_path, "image", held.pairs.features[..., 0]),
         lam=1.5, kernel=5,

@@ -335,10 +335,10 @@ def test_minimize_chooses_admm_otherwise_and_exact_refuses(energy, arguments):
 )
 def test_what_it_cannot_do_is_refused_at_once(energy, arguments, words):
     large = Energy.grid(np.ones((1500, 1500)), kernel=FOUR, **energy)
-    begun = time.perf_counter()
+    begun = time.thread_time()  # which stands still while the machine is busy with other things
     with pytest.raises(InputError) as error:
         dope.minimize(large, blocks=4, method=Exact(), **arguments)
-    assert time.perf_counter() - begun < 1.0
+    assert time.thread_time() - begun < 1.0
     assert all(word in str(error.value) for word in words), str(error.value)
 
 

@@ -220,11 +220,12 @@ def test_tampered_bounds_are_refused(proved, amount):
     assert not verify(energy, result.labels, swapped)
 
 
-def test_tampered_flows_prove_no_more_than_is_true(proved):
+@pytest.mark.parametrize("number", slow_but([4, 12], quick=[4]))
+def test_tampered_flows_prove_no_more_than_is_true(proved, number):
     energy, result = proved
     certificate, refused = result.certificate, 0
     rng = np.random.default_rng(0)
-    for at in rng.choice(len(certificate.flow), 12, replace=False):
+    for at in rng.choice(len(certificate.flow), number, replace=False):
         for amount in (-certificate.flow[at], 1, -1):
             flow = certificate.flow.copy()
             flow[at] += amount
@@ -235,7 +236,7 @@ def test_tampered_flows_prove_no_more_than_is_true(proved):
         flow = certificate.flow.copy()
         flow[at] = 4  # lam is 3
         assert not verify(energy, result.labels, replace(certificate, flow=flow))
-    assert refused > 18
+    assert refused > 3 * number / 2
     assert not verify(energy, result.labels, replace(certificate, flow=-certificate.flow))
     assert not verify(energy, result.labels, replace(certificate, second=certificate.second[::-1].copy()))
 

@@ -3,6 +3,7 @@
 These end at once and leave nobody at work.
 """
 
+import gc
 import os
 import pickle
 import signal
@@ -11,7 +12,7 @@ import sys
 import textwrap
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,12 +106,15 @@ def test_an_interrupt_stops_blocks_in_threads_at_once(method, waits):
         import dope
         from dope import Admm, Exact, MaxFlow, Threads
         from test_executors import at_work, hard_energy
+        def work(energy):
+            dope.minimize(energy, blocks=4, method={method}, solver=MaxFlow(bits=32), executor=Threads(2))
+        work(hard_energy(8))  # Python loses an interrupt here and there while it imports
         energy = hard_energy(1600)
         while True:
             try:
                 print("ready", flush=True)
                 while True:
-                    dope.minimize(energy, blocks=4, method={method}, solver=MaxFlow(bits=32), executor=Threads(2))
+                    work(energy)
             except KeyboardInterrupt:
                 caught, end = time.monotonic(), time.monotonic() + {AT_ONCE}
                 while at_work() and time.monotonic() < end:  # the interrupt may have come while a round was ending
@@ -132,6 +136,53 @@ def test_an_interrupt_stops_blocks_in_threads_at_once(method, waits):
                 assert threads == "0"
         finally:
             running.kill()
+
+
+class InterruptedCall:
+    """Traces the functions that are called, and raises KeyboardInterrupt at the n-th: there Python looks for signals.
+
+    Not while a thread is started: Python itself cannot be interrupted just anywhere then.
+    """
+
+    def __init__(self, n=None):
+        self.n, self.called = n, []
+
+    def __call__(self, frame, *_):
+        outer = frame
+        while outer is not None and outer.f_code is not threading.Thread.start.__code__:
+            outer = outer.f_back
+        if outer is None:
+            self.called.append(frame.f_code)
+            if len(self.called) == self.n:
+                raise KeyboardInterrupt
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("method", [Admm(rounds=2, sweeps=1, bound=0), Exact()], ids=str)
+@pytest.mark.parametrize("number", slow_but([8, 500], quick=[8]))
+def test_an_interrupt_anywhere_leaves_nothing_locked(method, number):
+    energy, before = hard_energy(6), sys.gettrace()
+
+    def minimize(call):
+        sys.settrace(call)
+        try:
+            return dope.minimize(energy, blocks=4, method=method, executor=Threads(2)).labels
+        finally:
+            sys.settrace(before)
+
+    labels = minimize(InterruptedCall())  # which also imports what is needed
+    minimize(whole := InterruptedCall())
+    # Anywhere, and in each function that has to do with locks.
+    locking = {code: n for n, code in enumerate(whole.called, 1) if code.co_filename == threading.__file__}
+    for n in sorted({*np.linspace(1, len(whole.called), number).astype(int), *locking.values()}):
+        with suppress(KeyboardInterrupt):  # threads may be quicker than before, and the calls fewer
+            minimize(InterruptedCall(n))
+    assert np.array_equal(minimize(None), labels)
+    gc.collect()  # crews that were interrupted as they began to leave
+    end = time.monotonic() + FOR_EVER
+    while at_work() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not at_work()
 
 
 @dataclass(frozen=True)

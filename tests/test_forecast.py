@@ -111,7 +111,10 @@ def test_plans_beyond_this_machine_take_no_memory():
         assert plan.sites > 9e12 and plan.blocks >= workers and plan.worker_bytes <= memory
 
 
-@pytest.mark.parametrize(("kernel", "dimensions"), [(3, 1), (3, 2), pytest.param(5, 3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kernel", "dimensions"),
+    [pytest.param(3, 1, marks=pytest.mark.slow), (3, 2), pytest.param(5, 3, marks=pytest.mark.slow)],
+)
 def test_costs_come_back_from_their_file(tmp_path, kernel, dimensions):
     costs = Costs.measured(kernel, dimensions)
     costs.save(tmp_path / "costs.json")

@@ -118,7 +118,7 @@ SPELLINGS = {
     "link": soft_link,
     "hard link": hard_link,
 }
-QUICK = ("plain", "absolute", "link", "hard link")
+QUICK = ("plain", "link", "hard link")
 spelled = pytest.mark.parametrize(
     "spelling",
     [pytest.param(one, id=name, marks=[] if name in QUICK else pytest.mark.slow) for name, one in SPELLINGS.items()],

@@ -101,7 +101,7 @@ def results():
             image,
             probability=chance,
             out=np.zeros(image.shape, dtype=bool),
-            blocks=(3, 3, 3),
+            blocks=(2, 2, 3),
             method=method,
             executor=dope.Threads(2),
         )

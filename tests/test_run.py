@@ -1,6 +1,7 @@
 """Runs: what happens is told, labels can be seen while they change, and a run ends when somebody wants it to."""
 
 import json
+import sys
 import threading
 import time
 
@@ -72,14 +73,15 @@ def test_where_a_block_lies_is_told():
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_labels_can_be_seen_at_any_time(method):
     energy = Energy.grid(RNG.normal(size=(150, 200)), lam=1.0)
-    run = begun(dope.start(energy, method=method, blocks=9, executor=Threads(2)))
     box = (slice(10, 40), slice(0, 200))
-    seen = 0
+    seen, looked = 0, threading.Event()  # it does not end before somebody has looked
+    run = begun(dope.start(energy, method=method, blocks=9, executor=Threads(2), watch=lambda _: not looked.wait(60)))
     while not run.done:
         whole, part = run.labels(), run.labels(box)
         assert whole.shape == energy.shape and part.shape == (30, 200) and whole.dtype == part.dtype == np.bool_
         whole[:] = False  # a copy
         seen += 1
+        looked.set()
     result = run.result()
     assert seen and np.array_equal(run.labels(), result.labels)
     assert np.array_equal(run.labels(box), result.labels[box])
@@ -153,11 +155,31 @@ def test_an_error_is_for_whoever_asks():
         dope.start(ENERGY, method=3)
 
 
+class Finalized:
+    """Interrupted where its last reference goes: what is raised there Python writes down and forgets."""
+
+    def __del__(self):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("executor", [Serial(), Threads(2)], ids=str)
+def test_an_interrupt_that_python_loses_ends_the_run_all_the_same(executor):
+    hook = sys.unraisablehook
+
+    def watch(_):
+        Finalized()
+
+    with pytest.raises(KeyboardInterrupt):
+        dope.minimize(HARD, method=Admm(rounds=10**6, patience=None), blocks=4, executor=executor, watch=watch)
+    assert sys.unraisablehook is hook
+
+
 def test_waiting_has_a_limit():
-    run = dope.start(HARD, method=Exact(), blocks=1)
+    waited = threading.Event()
+    run = dope.start(ENERGY, watch=lambda _: not waited.wait(60))
     with pytest.raises(TimeoutError, match="has not ended within"):
         run.result(timeout=0.01)
-    run.cancel()
+    waited.set()
     run.result(timeout=30)
 
 

@@ -97,7 +97,7 @@ def assert_same(found, expected):
     assert found.counts == expected.counts
 
 
-@pytest.mark.parametrize("executor", [Serial(), Threads(2)], ids=["serial", "threads"])
+@pytest.mark.parametrize("executor", slow_but([Serial(), Threads(2)], quick=[Threads(2)]), ids=["serial", "threads"])
 @pytest.mark.parametrize("case", CASES)
 def test_boxes_give_what_memory_gives(case, executor):
     image, known = CASES[case]
@@ -124,7 +124,7 @@ def local():
         yield executor
 
 
-@pytest.mark.parametrize("case", slow_but(CASES, ["mask and margin", "rectangle", "rounds, connected", "histogram"]))
+@pytest.mark.parametrize("case", slow_but(CASES, quick=["mask and margin", "rounds, connected"]))
 def test_other_processes_give_what_memory_gives(case, local):
     image, known = CASES[case]
     expected = dope.segment(image, **known)
@@ -160,7 +160,10 @@ def test_a_run_is_resumed(case, tmp_path, monkeypatch):
     assert_same(dope.segment(image, **known, resume=tmp_path / "kept"), expected)
 
 
-@pytest.mark.parametrize("case", ["colours", "mask", "mask and margin", "rounds", "unary, margin"])
+@pytest.mark.parametrize(
+    "case",
+    slow_but(["colours", "mask", "mask and margin", "rounds", "unary, margin"], quick=["mask and margin", "rounds"]),
+)
 @pytest.mark.parametrize("kind", ["memory", "mapped", "zarr", "file"])
 def test_labels_go_where_they_are_wanted(case, kind, tmp_path):
     image, known = CASES[case]

@@ -9,9 +9,12 @@ from __future__ import annotations
 import itertools
 import os
 import queue
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from dope.cancellation import SECONDS_BETWEEN_LOOKS, Cancellation, check_cancelled, entered, entering, waking
@@ -48,21 +51,59 @@ class Threads:
     def gather(self, recipes: Sequence[Recipe]) -> SerialCrew | ThreadCrew:
         if len(recipes) == 1:
             return SerialCrew(recipes)  # in the calling thread, where Ctrl-C is noticed
-        pool = ThreadPoolExecutor(min(self.workers, max(1, len(recipes))), thread_name_prefix="dope")
-        return ThreadCrew(recipes, pool.submit, end=lambda: pool.shutdown(cancel_futures=True))
+        pool = _Pool(min(self.workers, max(1, len(recipes))))
+        return ThreadCrew(recipes, pool.submit, end=pool.end)
+
+
+class _Pool:
+    """Threads that call what they are given.
+
+    Not a `ThreadPoolExecutor`: its semaphore, as the condition of a future, is entered by Python code. Ctrl-C in the
+    middle of that would leave it locked, and the threads could never end. Nothing interrupts a queue half way.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._calls: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._most = most
+        self._threads: list[threading.Thread] = []
+        # Threads end also where Ctrl-C came as `end` was about to begin. The callback is no Python code, in which a
+        # Ctrl-C that came while arrays were let go would be raised, and lost.
+        self._gone = weakref.ref(self, self._calls.put)
+
+    def submit(self, function: Callable[..., object], *arguments: Any) -> None:
+        self._calls.put(partial(function, *arguments))
+        if len(self._threads) < self._most:
+            name = f"dope_{len(self._threads)}"
+            thread = threading.Thread(target=_call_each, args=(self._calls, self._gone), name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def end(self) -> None:
+        """Wait until all threads have ended."""
+        self._calls.put(None)
+        for thread in self._threads:
+            thread.join()
+
+
+def _call_each(calls: queue.SimpleQueue[object], _gone: weakref.ref[_Pool]) -> None:
+    """Call what comes, until something else does. The reference outlives the pool here: only then does it tell."""
+    while isinstance(call := calls.get(), partial):
+        call()
+        del call  # and what it refers to, while there is nothing to do
+    calls.put(None)  # for the next thread
 
 
 class ThreadCrew:
     """Threads of a pool ask the workers of a serial crew, each of them by one thread at a time.
 
-    `submit` is that of the pool, which is given up to `most` blocks at a time, None for all; `end` is called when the
-    crew leaves.
+    `submit` is that of the pool, which is given up to `most` blocks at a time, None for all; it gives a future where
+    somebody else may break the pool, or shut it down. `end` is called when the crew leaves.
     """
 
     def __init__(
         self,
         recipes: Sequence[Recipe],
-        submit: Callable[..., Future[Any]],
+        submit: Callable[..., Future[Any] | None],
         *,
         most: int | None = None,
         end: Callable[[], object] | None = None,
@@ -76,39 +117,27 @@ class ThreadCrew:
         begun: Callable[[int], object] | None = None,
         done: Callable[[int, Any], object] | None = None,
     ) -> list[Any]:
-        round_ = Cancellation()
-        cancellations = (*entered(), round_)
-        arrivals: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()  # None: somebody cancelled
-        asked: dict[Future[Any], int] = {}
-        todo = [(k, message) for k, message in enumerate(messages) if message is not None]
-        waiting = iter(todo)
+        round_ = _Round(self._crew, messages, begun)
         replies: list[Any] = [None] * len(messages)
-
-        def ask_one(k: int, message: Any) -> Any:
-            with entering(cancellations):
-                check_cancelled()
-                if begun is not None:
-                    begun(k)
-                return self._crew.ask_one(k, message)
-
-        def submit(most: int | None) -> None:
-            for k, message in itertools.islice(waiting, most):
-                future = self._submit(ask_one, k, message)
-                asked[future] = k
-                future.add_done_callback(arrivals.put)
-
         try:
-            with waking(lambda: arrivals.put(None)):
-                submit(self._most)
-                for future in _arriving(arrivals, len(todo)):
-                    submit(1)
-                    replies[asked[future]] = future.result()  # raises what went wrong in a block
+            with waking(round_.wake):
+                round_.submit(self._submit, self._most)
+                left = sum(message is not None for message in messages)
+                while left:
+                    check_cancelled()
+                    reply = round_.next()
+                    if reply is None:
+                        continue
+                    left -= 1
+                    round_.submit(self._submit, 1)
+                    if reply.error is not None:
+                        raise reply.error
+                    replies[reply.k] = reply.content
                     if done is not None:
-                        done(asked[future], replies[asked[future]])
+                        done(reply.k, reply.content)
             return replies
         except BaseException:  # also Ctrl-C
-            round_.cancel()
-            wait([future for future in asked if not future.cancel()])
+            round_.end()
             raise
 
     def __enter__(self) -> Self:
@@ -120,14 +149,72 @@ class ThreadCrew:
         self._crew.__exit__(*error)
 
 
-def _arriving(arrivals: queue.SimpleQueue[Future[Any] | None], number: int) -> Iterator[Future[Any]]:
-    """So many futures, each as soon as it is done; raises Cancelled as soon as somebody cancels."""
-    while number:
-        check_cancelled()
+@dataclass
+class _Reply:
+    """What a block answered, or what went wrong there."""
+
+    k: int
+    content: Any = None
+    error: BaseException | None = None
+
+
+class _Round:
+    """The blocks that are asked something, and their replies as they come."""
+
+    def __init__(self, crew: SerialCrew, messages: Sequence[Any], begun: Callable[[int], object] | None) -> None:
+        self._crew, self._begun = crew, begun
+        self._cancellation = Cancellation()
+        self._entered = (*entered(), self._cancellation)
+        self._waiting = ((k, message) for k, message in enumerate(messages) if message is not None)
+        self._arrivals: queue.SimpleQueue[_Reply | None] = queue.SimpleQueue()  # None: somebody cancelled
+        self._futures: list[Future[Any]] = []
+        self._submitted, self._ended = 0, list[int]()
+
+    def submit(self, submit: Callable[..., Future[Any] | None], most: int | None) -> None:
+        """Hand out so many of the blocks that wait."""
+        for k, message in itertools.islice(self._waiting, most):
+            future = submit(self._ask_one, k, message)
+            if future is not None:
+                self._futures.append(future)
+                future.add_done_callback(partial(self._tell_if_never_called, k))
+            self._submitted += 1
+
+    def next(self) -> _Reply | None:
+        """The next reply; None after a moment without one, or as soon as somebody cancels."""
         try:
-            future = arrivals.get(timeout=SECONDS_BETWEEN_LOOKS)
+            return self._arrivals.get(timeout=SECONDS_BETWEEN_LOOKS)
         except queue.Empty:
-            continue
-        if future is not None:
-            number -= 1
-            yield future
+            return None
+
+    def wake(self) -> None:
+        self._arrivals.put(None)
+
+    def end(self) -> None:
+        """Cancel what is at work, and wait until it has stopped."""
+        self._cancellation.cancel()
+        for future in self._futures:
+            future.cancel()
+        while len(self._ended) < self._submitted:  # replies may be lost: Ctrl-C comes when one was just taken
+            self.next()
+
+    def _ask_one(self, k: int, message: Any) -> None:
+        reply = _Reply(k)
+        try:
+            with entering(self._entered):
+                check_cancelled()
+                if self._begun is not None:
+                    self._begun(k)
+                reply.content = self._crew.ask_one(k, message)
+        except BaseException as error:
+            reply.error = error
+        self._tell(reply)
+
+    def _tell_if_never_called(self, k: int, future: Future[Any]) -> None:
+        try:
+            future.result()
+        except BaseException as error:
+            self._tell(_Reply(k, error=error))
+
+    def _tell(self, reply: _Reply) -> None:
+        self._ended.append(reply.k)
+        self._arrivals.put(reply)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Condition, Lock
+from threading import Condition, Lock, RLock
 
 import numpy as np
 
@@ -25,7 +25,9 @@ class LiveBlocks:
         self._energy, self._partition, self._flow = energy, partition, flow
         self._labels: BinaryLabels | None = None
         self._busy: set[int] = set()
-        self._free = Condition()
+        # Entered as the lock itself: Ctrl-C inside `Condition.__enter__`, which is Python, would leave it locked.
+        self._lock = RLock()
+        self._free = Condition(self._lock)
         self._moving = False
         self._solved: set[int] = set()
         self._reader = Lock()
@@ -42,35 +44,35 @@ class LiveBlocks:
             yield
             return
         g = self._flow.group(k)
-        with self._free:
+        with self._lock:
             self._free.wait_for(lambda: g not in self._busy)
             self._busy.add(g)
         members = self._flow.members(g)
         try:
             yield
         except BaseException:
-            with self._free:
+            with self._lock:
                 self._solved.difference_update(members)
             raise
         finally:
-            with self._free:
+            with self._lock:
                 self._leave(g)
 
     def solved(self, members: list[int]) -> None:
         """These blocks have labels now."""
-        with self._free:
+        with self._lock:
             self._solved.update(members)
 
     @contextmanager
     def moving(self) -> Iterator[None]:
         """The coordinator moves flow between groups, or merges some."""
-        with self._free:
+        with self._lock:
             self._free.wait_for(lambda: not self._busy)
             self._moving = True
         try:
             yield
         finally:
-            with self._free:
+            with self._lock:
                 self._moving = False
 
     def read(self, box: Box | None) -> BinaryLabels:
@@ -91,12 +93,12 @@ class LiveBlocks:
             where = self._partition.blocks[k].where
             whole[where] = self._flow.labels(k).reshape(whole[where].shape)
         finally:
-            with self._free:
+            with self._lock:
                 self._leave(group)
 
     def _entered(self, k: int) -> int | None:
         """The group of a block that has labels and that nobody works on, which nobody else may then."""
-        with self._free:
+        with self._lock:
             if self._moving or k not in self._solved:
                 return None
             group = self._flow.group(k)

@@ -7,11 +7,12 @@ of several one after the other (colours that are estimated again): they have one
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -95,7 +96,10 @@ class Run:
         check_plug_in("tell", tell, "__call__", such_as="a function of an event")
         self._job, self._watch, self._listener = job, watch, tell
         self._cancellation = Cancellation()
-        self._news = threading.Condition()
+        # Entered as the lock itself, never as the condition: a Ctrl-C inside `Condition.__enter__` or `__exit__`, which
+        # are Python, would leave it locked, and blocks in other threads could never tell that they began.
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._told = 0  # events ever
         self._board = _Board()
@@ -126,7 +130,8 @@ class Run:
         """Do it here and now, in the calling thread."""
         self._begun = time.perf_counter()
         try:
-            result = self._job(Conductor(self))
+            with _no_interrupt_lost(self._cancellation):
+                result = self._job(Conductor(self))
         except BaseException as error:
             self._end(error=error)
             raise
@@ -180,7 +185,7 @@ class Run:
 
     def block_states(self) -> tuple[BlockState, ...]:
         """What every block is at."""
-        with self._news:
+        with self._lock:
             now, board = time.perf_counter(), self._board
             return tuple(
                 replace(one, seconds=now - board.begun[one.block]) if one.state == "working" else one
@@ -191,7 +196,7 @@ class Run:
         """Events as they come, from the beginning, until it is over; an error that it ended with is raised then."""
         read = 0
         while True:
-            with self._news:
+            with self._lock:
                 self._news.wait_for(lambda read=read: self._told > read or self._over.is_set())  # type: ignore[misc]
                 fresh = self._told - read
                 news = list(self._events)[-fresh:] if fresh else []
@@ -213,13 +218,13 @@ class Run:
         self._result, self._error = result, error
         if result is not None:
             self._tell(Finished(result, self.seconds))
-        with self._news:
+        with self._lock:
             self._live, self._board = LiveLabels(), _Board(self._board.states)
             self._over.set()
             self._news.notify_all()
 
     def _tell(self, event: Event) -> None:
-        with self._news:
+        with self._lock:
             self._events.append(event)
             self._told += 1
             self._news.notify_all()
@@ -321,12 +326,12 @@ class _Observer:
         self._run = run
 
     def gathered(self, places: Sequence[Any]) -> None:
-        with self._run._news:
+        with self._run._lock:
             states = [BlockState(k, where if isinstance(where, tuple) else None) for k, where in enumerate(places)]
             self._run._board = _Board(states)
 
     def asked(self, doing: dict[int, str]) -> None:
-        with self._run._news:
+        with self._run._lock:
             board = self._run._board
             board.asked, board.done = len(doing), 0
             board.states = [
@@ -338,7 +343,7 @@ class _Observer:
 
     def begun(self, block: int) -> None:
         run, now = self._run, time.perf_counter()
-        with run._news:
+        with run._lock:
             one = replace(run._board.states[block], state="working")
             run._board.states[block] = one
             run._board.begun[block] = now
@@ -346,13 +351,41 @@ class _Observer:
 
     def done(self, block: int) -> None:
         run, now = self._run, time.perf_counter()
-        with run._news:
+        with run._lock:
             board = run._board
             board.done += 1
             lasted = now - board.begun.get(block, now)
             one = replace(board.states[block], state="done", seconds=lasted)
             board.states[block] = one
             run._tell(BlockDone(block, one.where, one.doing, board.done, board.asked, now - run._begun))
+
+
+@contextmanager
+def _no_interrupt_lost(cancellation: Cancellation) -> Iterator[None]:
+    """In here Ctrl-C is raised, if a moment later, also where Python only writes that it was ignored.
+
+    That is so in finalizers and callbacks of weak references, such as those of threads and of blocks that are closed.
+    They run just after the memory of arrays was freed, which takes long enough for a Ctrl-C to come meanwhile.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no other thread is interrupted
+        return
+    before, lost = sys.unraisablehook, list[KeyboardInterrupt]()
+
+    def hook(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            lost.append(unraisable.exc_value)
+            cancellation.cancel()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        if lost:
+            raise KeyboardInterrupt
 
 
 def _checked_step(step: Step) -> Step:
