@@ -210,6 +210,7 @@ class _Run:
         self._proved: list[dict[int, Reference]] = []  # by pass and block
         self._flows: FlowRounds | None = None
         self._certificate: StoredCertificate | None = None
+        self._uncertified: str | None = None
         self._most = sites_of([box for tiling in self._tilings for box in tiling.boxes])
         problem.live.show(lambda box: self.labels(self._energy.whole if box is None else box))
 
@@ -289,6 +290,7 @@ class _Run:
         try:
             self._certificate = self._written(flows, Path(self._problem.certificate))
         except (OSError, InputError) as error:
+            self._uncertified = str(error)
             warnings.warn(f"no certificate in {self._problem.certificate}: {error}", stacklevel=2)
 
     def _written(self, flows: FlowRounds, folder: Path) -> StoredCertificate:
@@ -393,6 +395,7 @@ class _Run:
             disagreeing=0 if exact else step.disagreeing,
             exact=exact,
             certificate=self._certificate,
+            uncertified=self._uncertified,
             counts=(math.prod(self._energy.shape) - ones, ones),
             stopped="exact" if exact and stopped == "undecided" else stopped,
             seconds=time.perf_counter() - begun,
