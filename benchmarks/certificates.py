@@ -1,7 +1,7 @@
 """Certificates of runs in boxes: how large they are, and what `dope verify` takes.
 
     DOPE_DATA=... python benchmarks/certificates.py --sides 128 256
-    python benchmarks/certificates.py --table
+    python benchmarks/certificates.py --docs
 
 The volumes are those of large.py. `dope segment --certificate` and `dope verify` run as a user runs them, each in a
 process of its own that is watched from outside. Seconds per million sites are those of the processor: others may be at
@@ -34,10 +34,10 @@ def main() -> None:
     parser.add_argument("--kernel", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("build/large"), help="where the volumes are kept")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--table", action="store_true", help="print the results, and run nothing")
+    parser.add_argument("--docs", action="store_true", help="write the results into docs, and run nothing")
     options = parser.parse_args()
-    if options.table:
-        print(table(lines.read(options.results)))
+    if options.docs:
+        write_docs(table(lines.read(options.results)))
         return
     for side in options.sides:
         record = measured(volume(options.folder, side), side, (-(-side // options.box)) ** 3, options.kernel)
@@ -117,6 +117,14 @@ def _row(r: dict[str, Any]) -> tuple[str, ...]:
         f"{seconds:.0f} s",
         f"{memory / 1e9:.2f} GB",
     )
+
+
+def write_docs(text: str) -> None:
+    page = lines.PROJECT / "docs" / "large.md"
+    before, rest = page.read_text(encoding="utf-8").split("<!-- certificates -->\n")
+    _, after = rest.split("<!-- end of certificates -->")
+    new = f"{before}<!-- certificates -->\n\n{text}\n\n<!-- end of certificates -->{after}"
+    page.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":
