@@ -32,7 +32,8 @@ SEAM_BYTES, DENSE_SEAM_BYTES = 250, 2000
 MOST_CROSSING = 1 / 32
 # Of a box, beside the network and what is read: the unary in float64, labels, codes, masks, and what is in hand while
 # they are made. Measured with benchmarks/box_memory.py: with 6 to 256 neighbours, in 8 and 27 boxes of 160^3 sites, the
-# plan is 1.06 to 1.24 times what boxes took, both without the process.
+# plan is 1.05 to 1.24 times what boxes took, both without the process. What flows between boxes take beside that, seams
+# and blocks on their way to a file, is not in it: where they solved nearly everything, boxes took four times the plan.
 BOX_WORK_BYTES = 34
 # Up to so many neighbours a site's capacities are part of one record (cpp/few_arcs.h).
 MOST_FEW_ARCS = 8
