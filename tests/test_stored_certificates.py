@@ -1,8 +1,11 @@
 """Certificates of runs in boxes: in a folder, block by block, confirmed and refused as those in memory are."""
 
+import errno
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from typer.testing import CliRunner
 
 import dope
 from dope import Bracketing, Dask, Energy, InputError, Serial, Threads, cli, verify
-from dope.certificate import StoredCertificate, open_certificate
+from dope.certificate import Certificate, StoredCertificate, open_certificate
 from dope.io import load_labels
 from problems import grids, rng_of
 from profiles import examples
@@ -257,12 +260,114 @@ def test_other_labels_are_within_their_gap(scene):
     labels = load_labels("labels.zarr")
     np.save("other.npy", (labels ^ (np.arange(12) < 2)).astype(np.uint8))
     told = run("verify", "other.npy", "--certificate", "my proof")
-    assert told.exit_code == 0 and "of the minimum" in told.output
+    assert told.exit_code == 5 and "not proved" in told.output and "of the minimum" in told.output, told.output
     said = json.loads((scene / "my proof" / "energy.json").read_text())
     said["segmentation"]["lam"] = 1e-3
     (scene / "my proof" / "energy.json").write_text(json.dumps(said))
     told = run("verify", "labels.zarr", "--certificate", "my proof")
     assert told.exit_code == 5 and "refused" in told.output, told.output
+    assert run("verify", "labels.zarr", "--certificate", "my proof", "--gap", 1e9).exit_code == 5, "nothing is proved"
+
+
+@pytest.mark.usefixtures("scene")
+def test_a_gap_is_accepted_where_it_is_asked_for():
+    assert run(*SEGMENT).exit_code == 0
+    labels = load_labels("labels.zarr")
+    labels[0, 0, 0] = ~labels[0, 0, 0]
+    np.save("other.npy", labels.astype(np.uint8))
+    said = {gap: run("verify", "other.npy", "--certificate", "my proof", "--gap", gap) for gap in (1e-9, 999)}
+    assert [told.exit_code for told in said.values()] == [5, 0]
+    assert "verdict      proved: the labels are within" in said[999].output, said[999].output
+    for gap in ("-1", "nan", "inf"):
+        told = run("verify", "labels.zarr", "--certificate", "my proof", "--gap", gap)
+        assert told.exit_code == 2 and "--gap is" in told.output, told.output
+    told = " ".join(run("verify", "--help").output.split())
+    assert "5 that they are not" in told and "Exit codes" in told
+
+
+@pytest.mark.usefixtures("scene")
+def test_files_and_settings_that_were_checked_are_named():
+    assert run(*SEGMENT, "--lam", 0.4, "--kernel", 5).exit_code == 0
+    rows = dict(
+        line.split(maxsplit=1) for line in run("verify", "labels.zarr", "--certificate", "my proof").output.splitlines()
+    )
+    assert rows["labels"] == "labels.zarr" and rows["certificate"] == "my proof, 1 block"
+    assert rows["image"] == "image.zarr" and rows["probability"] == "map.zarr"
+    assert rows["settings"] == "kernel 5, lam 0.4, beta auto"
+
+
+def test_only_what_was_rounded_is_a_minimum_up_to_rounding(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, unary in (("whole", np.rint(UNARY)), ("rounded", UNARY)):
+        energy = Energy.grid(unary, lam=1.0 if name == "whole" else 0.3)
+        result = dope.minimize(energy, certificate=tmp_path / name)
+        verdict = verify(energy, result.labels, result.certificate)
+        assert verdict.exact and (verdict.rounding_error > 0) == ("rounding costs" in verdict.reason)
+        assert (verdict.rounding_error > 0) == (name == "rounded")
+        assert verdict.energy <= verdict.lower_bound + verdict.rounding_error + 1e-12
+
+
+@pytest.mark.usefixtures("scene")
+def test_the_command_says_that_a_minimum_is_one_up_to_rounding():
+    assert run(*SEGMENT).exit_code == 0
+    told = run("verify", "labels.zarr", "--certificate", "my proof")
+    assert "a global minimum, up to" in told.output and "rounding costs to units of" in told.output, told.output
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def unwritable(tmp_path, monkeypatch, name):
+    """A folder that cannot be written, and what is said about it."""
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "notes.txt").write_text("mine")
+    if name == "full disk":
+        monkeypatch.setattr("dope.durable._flush", Mock(side_effect=FULL))
+    # A folder in which nobody can make anything, not even root.
+    return {
+        "file": (tmp_path / "file", "a file"),
+        "below a file": (tmp_path / "file" / "proof", "a file"),
+        "used": (tmp_path / "used", "notes.txt"),
+        "read-only": ("/proc/proof/of/this", "cannot be written"),
+        "full disk": (tmp_path / "proof", "no space left"),
+    }[name]
+
+
+@pytest.mark.parametrize("name", ["file", "below a file", "used", "read-only", "full disk"])
+def test_folders_that_cannot_be_written_are_refused_before_anything_is_read(scene, monkeypatch, name):
+    if name == "read-only" and not Path("/proc/self").is_dir():
+        pytest.skip("no folder that nobody can write to")
+    folder, words = unwritable(scene, monkeypatch, name)
+    nothing = Mock(side_effect=AssertionError("nothing is to be read"))
+    monkeypatch.setattr("dope.cli.minimize.read_instance", nothing)
+    monkeypatch.setattr("dope.segmentation.files.Files.open", nothing)
+    # No other output, whose own check would be the first to fail on a full disk.
+    for command in (
+        ("segment", "image.zarr", "--probability", "map.zarr", "-o", "labels.zarr"),
+        ("minimize", "cut.max"),
+    ):
+        if name == "full disk" and command[0] == "segment":
+            continue
+        told = run(*command, "--certificate", folder)
+        assert told.exit_code == 2 and told.output.startswith("dope: --certificate is"), told.output
+        assert words in told.output and "expected a new or empty folder. Name" in told.output, told.output
+        assert len(told.output.strip().splitlines()) == 1
+    with pytest.raises(InputError, match="expected a new or empty folder"):
+        dope.plan(ENERGY, certificate=folder)
+    assert sorted(path.name for path in scene.iterdir() if path.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize("more", [("--checkpoint", "board", "--blocks", 8), ()], ids=["in boxes", "in memory"])
+@pytest.mark.usefixtures("scene")
+@pytest.mark.filterwarnings("ignore:no certificate")
+def test_the_cause_is_told_where_a_certificate_could_not_be_written(monkeypatch, more):
+    written = "save_flows" if more else "save_in"
+    owner = StoredCertificate if more else Certificate
+    monkeypatch.setattr(owner, written, Mock(side_effect=FULL))
+    told = run(*SEGMENT, *more)
+    assert told.exit_code == 4 and "No space left" in told.output and "run again" in told.output, told.output
+    assert load_labels("labels.zarr").shape == PIXELS.shape
 
 
 @pytest.mark.usefixtures("scene")

@@ -21,6 +21,7 @@ import math
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from io import BytesIO
@@ -32,7 +33,7 @@ import numpy.typing as npt
 
 from dope.arrays import Sites
 from dope.bounded import open_regular, read_regular
-from dope.durable import reason, replacing, write_text
+from dope.durable import reason, replacing, try_writing, write_text, writing
 from dope.errors import InputError
 from dope.rounding import rounded_down
 
@@ -147,7 +148,8 @@ class Certificate:
     def save_in(self, folder: str | os.PathLike[str]) -> None:
         """Write it into a folder, as `open_certificate` finds it."""
         path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
+        with writing(path):
+            path.mkdir(parents=True, exist_ok=True)
         self.save(path / WHOLE)
 
     @classmethod
@@ -259,7 +261,8 @@ class StoredCertificate:
     def save_flows(self, k: int, flows: SeamFlows) -> None:
         """Write those of block k."""
         path = self._file(k)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
         _write_arrays(path, dict(zip(_OF_SEAMS, flows, strict=True)))
 
     def _file(self, k: int) -> Path:
@@ -284,17 +287,32 @@ def open_certificate(path: str | os.PathLike[str]) -> AnyCertificate:
 
 
 def require_free(folder: Path) -> None:
-    """Refuse a folder for a certificate that holds anything but flows, which a run left that was broken off."""
+    """Refuse a folder for a certificate that cannot be written to, or that holds anything but flows.
+
+    Flows are what a run leaves that was broken off. A certificate is written at the end of a run, which may be hours
+    away; so it is found out by trying, in the nearest folder that is there.
+    """
+    other = None
     try:
-        with os.scandir(folder) as entries:
+        with suppress(FileNotFoundError), os.scandir(folder) as entries:
             other = next((entry.name for entry in entries if entry.name != FLOWS), None)
-    except FileNotFoundError:
-        return
+        if other is None:
+            try_writing(next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place)))
+    except NotADirectoryError as error:
+        raise InputError(
+            f"certificate is {folder}, which is a file or lies in one; expected a new or empty folder. Name another."
+        ) from error
     except (OSError, ValueError) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
-        raise InputError(f"certificate is {folder}, which cannot be used: {why}") from error
+        raise InputError(
+            f"certificate is {folder}, which cannot be written: {why}; expected a new or empty folder. Name one where "
+            f"you may write and there is room."
+        ) from error
     if other is not None:
-        raise InputError(f"certificate is {folder}, which holds {other!r:.60} already; expected a new or empty folder.")
+        raise InputError(
+            f"certificate is {folder}, which holds {other!r:.60} already; expected a new or empty folder. Name "
+            f"another, or remove what it holds."
+        )
 
 
 def _write_arrays(file: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -14,6 +14,9 @@ from dope.bounded import check_name
 from dope.errors import DopeError, InputError
 from dope.hidden import hidden_name
 
+# What a disk that is not full has room for.
+_A_LITTLE = 1 << 16
+
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file so that its name stands for all of it, whatever happens in between."""
@@ -46,6 +49,16 @@ def check_folder(path: Path) -> None:
     """Refuse a folder in which `path` cannot be made; found out by trying, as permissions do not say all."""
     with hidden_file(path):
         pass
+
+
+def try_writing(folder: Path) -> None:
+    """OSError where no file can be made in a folder, or none with anything in it, as on a full disk."""
+    with hidden_name(folder) as temporary:
+        try:
+            temporary.write_bytes(bytes(_A_LITTLE))
+            _flush(temporary)
+        finally:
+            _discard(temporary)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from dope import _core
 from dope.errors import InputError
@@ -30,9 +31,12 @@ SEAM_BYTES, DENSE_SEAM_BYTES = 250, 2000
 # quicker than any blocks of which more did, up to 100 times, and took a tenth of the memory.
 MOST_CROSSING = 1 / 32
 # Of a box, beside the network and what is read: the unary in float64, labels, codes, masks, and what is in hand while
-# they are made. Measured with benchmarks/large.py. With 122 and 256 neighbours and integers of 64 bits, two boxes at
-# work took 0.9 and 0.8 of what these numbers say (192^3 sites, one run each).
+# they are made. Measured with benchmarks/box_memory.py: with 6 to 256 neighbours, in 8 and 27 boxes of 160^3 sites, the
+# plan is 1.05 to 1.24 times what boxes took, both without the process. What flows between boxes take beside that, seams
+# and blocks on their way to a file, is not in it: where they solved nearly everything, boxes took four times the plan.
 BOX_WORK_BYTES = 34
+# Up to so many neighbours a site's capacities are part of one record (cpp/few_arcs.h).
+MOST_FEW_ARCS = 8
 # Of a box of ADMM's, on top of that: y, votes, multipliers and pulls on it, its places near seams, and its posts while
 # they are packed and unpacked. Counted from these arrays, not measured apart; with it, and 4 GB allowed, 256^3 sites
 # took 3.3 and 3.5 GB (benchmarks/results/admm_large.jsonl).
@@ -91,7 +95,19 @@ def box_bytes(pairs: GridPairs, sides: Sequence[int], *, site_bytes: int, bits: 
         network = _core.GridFlow.bytes_needed(region, offsets, bits)
     except ValueError:  # more places than the core counts
         return ENDLESS
-    return network + math.prod(region) * (BOX_WORK_BYTES + site_bytes)
+    return network - _untouched_bytes(region, offsets, bits) + math.prod(region) * (BOX_WORK_BYTES + site_bytes)
+
+
+def _untouched_bytes(region: Sequence[int], offsets: npt.NDArray[np.int64], bits: int) -> int:
+    """What a network has before its first site and behind its last one, and the system never has to provide.
+
+    Only of the capacities, which begin as zeros, and not of few neighbours, whose capacities lie among other things.
+    """
+    if 2 * len(offsets) <= MOST_FEW_ARCS:
+        return 0
+    reach = np.abs(offsets).max(axis=0).tolist()
+    row = math.prod(n + r for n, r in zip(region[1:], reach[1:], strict=True))
+    return int(2 * reach[0] * row * 2 * len(offsets) * bits // 8)
 
 
 def admm_box_bytes(pairs: GridPairs, sides: Sequence[int], *, site_bytes: int, bits: int) -> int:

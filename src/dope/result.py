@@ -43,6 +43,7 @@ class Result:
     proved : the fraction of sites whose labels are known to be those of a minimum; None where nothing is known.
     certificate : what proves the lower bound, for `dope.verify`; None where there is none. That of a run in boxes lies
         in the folder that was given for it.
+    uncertified : why that folder has none, where it could not be written; None otherwise.
     trace : a Step for every round, without labels.
     partition : the blocks.
     plan : what was decided before it began, and why.
@@ -60,6 +61,7 @@ class Result:
     partition: Partition
     proved: float | None = None
     certificate: AnyCertificate | None = field(default=None, repr=False)
+    uncertified: str | None = field(default=None, repr=False)
     out: Any = field(default=None, repr=False)
     plan: Plan | None = field(default=None, repr=False)
     seconds: float = 0.0

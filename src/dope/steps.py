@@ -39,6 +39,7 @@ class Step:
     exact, rounding_error : whether the labels are a minimum of the integer energy, and what rounding can cost.
     stopped : why the method ends here, None while it goes on.
     certificate : what proves the bound, where this is the last step; dropped from the trace.
+    uncertified : why there is no certificate where one was asked for, if it could not be written; dropped likewise.
     kept : what the method would like to find again when it is started from this step; dropped from the trace.
     estimate : which estimate of the model an outer loop is at, from 1; 0 where there is no such loop.
     """
@@ -54,6 +55,7 @@ class Step:
     rounding_error: float = 0.0
     stopped: str | None = None
     certificate: AnyCertificate | None = field(default=None, repr=False, metadata=LARGE)
+    uncertified: str | None = field(default=None, repr=False, metadata=LARGE)
     kept: object | None = field(default=None, repr=False, metadata=LARGE)
     estimate: int = 0
 

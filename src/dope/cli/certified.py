@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,26 @@ from dope.segmentation.document import read_document
 
 ENERGY = "energy.json"
 _ARRAYS = ("image", "scribbles", "probability", "unary", "mask")
+_SETTINGS = ("kernel", "lam", "beta", "spacing", "rectangle", "lasso", "margin", "model")
+_CHOSEN = ("lam", "beta")  # by dope, where nobody said anything
 _MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Noted:
+    """An energy that a certificate is about.
+
+    Attributes
+    ----------
+    where : the box that it covers.
+    shape : of all labels.
+    told : the files and settings that it was made of, by name.
+    """
+
+    energy: Energy
+    where: Box
+    shape: tuple[int, ...]
+    told: dict[str, str]
 
 
 def note_energy(folder: str, said: Segmentation, result: Result) -> None:
@@ -36,8 +55,8 @@ def note_file(folder: str, file: str, kind: str | None, result: Result) -> None:
     _write(folder, {"energy": os.path.relpath(file, folder), "format": kind})
 
 
-def noted_energy(folder: str) -> tuple[Energy, Box, tuple[int, ...]]:
-    """The energy that a certificate says that it is about, the box that it covers, and the shape of all labels."""
+def noted_energy(folder: str) -> Noted:
+    """The energy that a certificate says that it is about."""
     path = Path(folder) / ENERGY
     if not path.is_file():
         raise InputError(f"{path} is not there; name the run with --from report.json, which dope segment --json wrote.")
@@ -54,11 +73,13 @@ def noted_energy(folder: str) -> tuple[Energy, Box, tuple[int, ...]]:
         return segmented_energy(_with_paths(document, lambda name: str(Path(folder) / name)), str(path))
     if not isinstance(file, str) or (kind is not None and kind not in ENERGY_FORMATS):
         raise InputError(f"{path} says of no energy; expected what dope segment or dope minimize --certificate wrote.")
-    energy = read_instance(os.path.normpath(Path(folder) / file), format=kind).energy
-    return energy, energy.whole, energy.shape
+    name = os.path.normpath(Path(folder) / file)
+    instance = read_instance(name, format=kind)
+    energy = instance.energy
+    return Noted(energy, energy.whole, energy.shape, {"file": f"{name} ({instance.format})"})
 
 
-def segmented_energy(document: Any, source: str) -> tuple[Energy, Box, tuple[int, ...]]:
+def segmented_energy(document: Any, source: str) -> Noted:
     """The same for a segmentation, of a report or a document."""
     # How it was minimized does not matter here: no cluster that a document names is talked to.
     said = replace(Segmentation.from_json(_here(document)), method=None, solver=None, blocks=None, overlap=None)
@@ -66,10 +87,20 @@ def segmented_energy(document: Any, source: str) -> tuple[Energy, Box, tuple[int
         energy, where = said.energy()
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
-    return energy, where, said.shape
+    return Noted(energy, where, said.shape, _told(said.to_json()))
+
+
+def _told(document: dict[str, Any]) -> dict[str, str]:
+    files = {name: document[name] for name in _ARRAYS if document.get(name) is not None}
+    given = {name: document.get(name) for name in _SETTINGS}
+    said = {name: "auto" if value is None and name in _CHOSEN else value for name, value in given.items()}
+    settings = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
+    return {**files, "settings": settings}
 
 
 def _require(result: Result) -> None:
+    if result.uncertified is not None:
+        raise DopeError(f"{result.uncertified}. The labels are whole; make room or name another folder, and run again")
     if result.certificate is None:
         raise DopeError(f"the run ended without one ({result.stopped})")
 

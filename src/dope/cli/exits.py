@@ -33,7 +33,7 @@ EXIT_CODES = (
     "Exit codes: 0 when all went well, 1 for a defect of dope, 2 for bad input or labels that cannot be written, 3 "
     "when a run stopped before it was done, 4 when the labels are there but another output (overlay, report, JSON, "
     "trace) is missing or incomplete, 5 when dope verify "
-    "refuses a certificate, 130 after Ctrl-C, 141 when nobody reads the output any more."
+    "does not find the labels proved, 130 after Ctrl-C, 141 when nobody reads the output any more."
 )
 
 

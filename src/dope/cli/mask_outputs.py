@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dope.certificate import require_free
 from dope.errors import DopeError, InputError
 from dope.io import Image, LabelTarget, check_writable, open_labels
 from dope.io.images.formats import input_place, label_chunks, labels_place
@@ -50,6 +51,8 @@ class Outputs:
             raise InputError(f"--overlay is {self.overlay}; expected a picture, ending in .png or .jpg")
         check_apart(map(input_place, read), self.places)
         check_writable(self.mask, overwrite=self.overwrite)
+        if self.certificate is not None:
+            require_free(Path(self.certificate))
         for name in self.side.values():
             check_writable(name, overwrite=self.overwrite, any_suffix=True)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from dope.certificate import require_free
 from dope.cli.certified import note_file
 from dope.cli.clock import Clock
 from dope.cli.exits import CANCELLED, Cancel, exit_code
@@ -147,6 +148,8 @@ class Outputs:
         check_apart([input_place(task.file)], self.places)
         if self.labels is not None:
             check_writable(self.labels, overwrite=self.overwrite, any_suffix=self.as_text)
+        if self.certificate is not None:
+            require_free(Path(self.certificate))
         if self.json is not None:
             check_writable(self.json, overwrite=self.overwrite, any_suffix=True)
 

@@ -38,6 +38,7 @@ from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import measure_facts
 from dope.fixed_point import Costs, FixedPoint
+from dope.footprint import BOX_PROCESS_BYTES, box_bytes
 from dope.methods.bracket_block import BoxRecipe, Finish, Outline, Prove, grid_of, sites_of
 from dope.methods.codes import arrays_in, labels_in, overlaid
 from dope.methods.flow_block import FlowRecipe
@@ -110,7 +111,7 @@ class Bracketing:
         problem = replace(problem, energy=energy, board=board)
         fixed = FixedPoint.for_costs(_costs(energy), solver.bits)
         board.begin(manifest_of(problem, self, fixed))
-        run = _Run(problem, solver, fixed, log, self._room(problem))
+        run = _Run(problem, solver, fixed, log, self._room(problem, fixed.bits))
         stopped: str | None = None
         passes = self.passes
         if problem.certificate is not None:
@@ -154,10 +155,20 @@ class Bracketing:
                 run.certify(flows)
         return stopped, number
 
-    def _room(self, problem: Problem) -> int:
+    def _room(self, problem: Problem, bits: int) -> int:
+        """Of opened blocks in a process: a share of the memory, as far as blocks at work leave it."""
         if self.memory is not None:
             return self.memory
-        return SHELF_BYTES if problem.memory is None else problem.memory // SHELF_SHARE
+        if problem.memory is None:
+            return SHELF_BYTES
+        energy, boxes = problem.energy, [_box(block.where) for block in problem.partition.blocks]
+        largest = [max(box[axis].stop - box[axis].start for box in boxes) for axis in range(len(energy.shape))]
+        at_work = box_bytes(grid_of(energy), largest, site_bytes=energy.site_bytes, bits=bits)
+        workers = max(1, min(problem.executor.workers, len(boxes)))
+        mine = problem.memory
+        if getattr(problem.executor, "elsewhere", False):  # and each process has one block at work
+            mine, workers = problem.memory // workers, 1
+        return max(0, min(mine // SHELF_SHARE, mine - BOX_PROCESS_BYTES - workers * at_work))
 
 
 def manifest_of(problem: Problem, method: Bracketing, fixed: FixedPoint) -> dict[str, Any]:
@@ -210,6 +221,7 @@ class _Run:
         self._proved: list[dict[int, Reference]] = []  # by pass and block
         self._flows: FlowRounds | None = None
         self._certificate: StoredCertificate | None = None
+        self._uncertified: str | None = None
         self._most = sites_of([box for tiling in self._tilings for box in tiling.boxes])
         problem.live.show(lambda box: self.labels(self._energy.whole if box is None else box))
 
@@ -289,6 +301,7 @@ class _Run:
         try:
             self._certificate = self._written(flows, Path(self._problem.certificate))
         except (OSError, InputError) as error:
+            self._uncertified = str(error)
             warnings.warn(f"no certificate in {self._problem.certificate}: {error}", stacklevel=2)
 
     def _written(self, flows: FlowRounds, folder: Path) -> StoredCertificate:
@@ -393,6 +406,7 @@ class _Run:
             disagreeing=0 if exact else step.disagreeing,
             exact=exact,
             certificate=self._certificate,
+            uncertified=self._uncertified,
             counts=(math.prod(self._energy.shape) - ones, ones),
             stopped="exact" if exact and stopped == "undecided" else stopped,
             seconds=time.perf_counter() - begun,

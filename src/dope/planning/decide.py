@@ -346,7 +346,9 @@ class _Asked:
             return Decision("integers", "none", "the solver counts in floats")
         if bits is None:
             return Decision(
-                "integers", "16, 32 or 64 bits", "the narrowest that holds the costs, 32 where they are rounded"
+                "integers",
+                "16, 32 or 64 bits",
+                f"the narrowest that holds the costs, 32 where they are rounded; memory is planned for {found.bits}",
             )
         why = "as asked" if self.solver is not None else "a small problem can afford that rounding does not show"
         return Decision("integers", f"{bits} bits", why)

@@ -311,6 +311,7 @@ class Plan:
             try:
                 result.certificate.save_in(self.certificate)
             except (OSError, InputError) as error:  # which is no reason to lose the labels
+                result = replace(result, uncertified=str(error))
                 warnings.warn(f"no certificate in {self.certificate}: {error}", stacklevel=2)
         if target is not None and not self.in_boxes:
             target[energy.whole] = result.labels
@@ -391,6 +392,7 @@ class Plan:
             rounding_error=last.rounding_error,
             proved=1.0 if exact and best is not None else last.proved,
             certificate=last.certificate,
+            uncertified=last.uncertified,
             _counts=getattr(last if best is None else best, "counts", None),
         )
 

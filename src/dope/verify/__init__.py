@@ -51,6 +51,7 @@ class Verdict:
     exact : whether the labels were shown to have the least energy there is: it equals the bound. Where costs are not
         whole in the certificate's units, it may be above by twice what rounding changed, if that is less than a
         millionth of all that labels decide about, sum_i min(|u_i|, w_i) with w_i the weight of the pairs of site i.
+    rounding_error : of exact labels, no others have less energy by more than this; 0 where none have less.
     """
 
     valid: bool
@@ -58,6 +59,7 @@ class Verdict:
     energy: float
     lower_bound: float | None = None
     exact: bool = False
+    rounding_error: float = 0.0
 
     @property
     def gap(self) -> float | None:
@@ -112,7 +114,7 @@ def verify(
     ... )
     >>> verify(energy, [1, 1], certificate)
     Verdict(valid=True, reason='no labels have an energy below -1, and these labels have it', energy=-1.0,
-            lower_bound=-1.0, exact=True)
+            lower_bound=-1.0, exact=True, rounding_error=0.0)
     """
     if not isinstance(energy, Energy):
         raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
@@ -220,9 +222,12 @@ def _confirmed(
     exact = gap <= 0 or (gap <= 2 * lost <= NEGLIGIBLE * whole.at_stake)
     cost = nearest(whole.cost)
     lower_bound = min(cost, rounded_down(constant + proved))
+    rounding_error = -rounded_down(-gap) if exact and gap > 0 else 0.0
     what = "and these labels have it" if exact else f"but these labels have {nearest(gap):.6g} more"
+    if rounding_error:
+        what += f", up to {rounding_error:.2g} from rounding costs to units of {1 / unit.scale:.2g}"
     reason = f"no labels have an energy below {lower_bound:.12g}, {what}"
-    return Verdict(True, reason, cost, lower_bound, exact)
+    return Verdict(True, reason, cost, lower_bound, exact, rounding_error)
 
 
 @dataclass(frozen=True)
