@@ -11,7 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
-from dope import Admm, Energy, Icm, InputError, LsaTr, MaxFlow, MeanField, Partition, Problem, Qpbo, Serial, Threads
+from dope import (
+    Admm,
+    Energy,
+    Icm,
+    InputError,
+    LsaTr,
+    MaxFlow,
+    MeanField,
+    Partition,
+    Problem,
+    Qpbo,
+    Serial,
+    Threads,
+    TrwS,
+)
 from dope.boards import FolderBoard, MemoryBoard
 from dope.methods import shelf
 from dope.methods.places import common, places_of, seen_from
@@ -84,6 +98,58 @@ def test_weights_of_any_sign_do_so_too(grid, data):
     method = data.draw(st.sampled_from(METHODS))
     expected = run(method, grid[0], partition, solver)
     assert_same(expected, run(method, unread(grid), partition, solver, memory=TINY))
+
+
+@st.composite
+def settings_of_admm(draw):
+    """Any settings: with and without sweeps, a bound and the paper's penalty."""
+    if draw(st.integers(0, 4)) == 0:
+        return Admm.paper(mu0=draw(st.sampled_from([1.0, 100.0])))
+    return Admm(
+        mu0=draw(st.sampled_from(["auto", 0.7])),
+        rounds=draw(st.integers(1, 4)),
+        patience=draw(st.sampled_from([1, 4, None])),
+        penalty=draw(st.sampled_from(["coupled", "all"])),
+        sweeps=draw(st.integers(0, 3)),
+        bound=draw(st.integers(0, 3)),
+    )
+
+
+SUBMODULAR_SOLVERS = [MaxFlow(), MaxFlow(bits=32), Icm(), MeanField(), Qpbo(), TrwS()]
+SIGNED_SOLVERS = [LsaTr(), Qpbo(), TrwS(), Icm()]
+
+
+@given(signed=st.booleans(), data=st.data())
+@examples(40)
+def test_every_admm_over_arrays_elsewhere_ends_like_the_one_in_memory(signed, data, tmp_path_factory):
+    """Steps, labels and all that is claimed of them, bit for bit, however little memory there is."""
+    grid = data.draw(grids(most=40, signed=signed))
+    energy = grid[0]
+    solver = data.draw(st.sampled_from(SUBMODULAR_SOLVERS if energy.submodular else SIGNED_SOLVERS))
+    method, partition = data.draw(settings_of_admm()), data.draw(partitions(energy))
+    expected = run(method, energy, partition, solver)
+    assert_same(expected, run(method, unread(grid), partition, solver, memory=TINY))
+    settings = {"method": method, "blocks": partition, "solver": solver, "executor": Serial()}
+    here = dope.minimize(energy, **settings)
+    there = dope.minimize(mapped(grid, tmp_path_factory.mktemp("arrays")), memory="1kB", **settings)
+    assert there.plan.in_boxes and not here.plan.in_boxes
+    np.testing.assert_equal(told(there.trace), told(here.trace))
+    np.testing.assert_array_equal(there.labels, here.labels)
+    for name in ("energy", "lower_bound", "proved", "exact", "rounding_error", "stopped"):
+        assert getattr(there, name) == getattr(here, name), name
+
+
+def mapped(grid, folder):
+    """The same energy with its arrays in files, which are mapped."""
+    _, unary, arguments = grid
+
+    def stored(name, array):
+        np.save(folder / f"{name}.npy", array)
+        return np.load(folder / f"{name}.npy", mmap_mode="r")
+
+    named = ("features", "mask")
+    far = {name: stored(name, array) if name in named else array for name, array in arguments.items()}
+    return Energy.grid(stored("unary", unary), **far)
 
 
 @given(energy=energies(most=40), data=st.data())

@@ -383,9 +383,12 @@ def test_blocks_kept_open_do_not_take_more_than_is_left(tmp_path):
 @pytest.mark.parametrize(("more", "room"), [(0, 0), (10**6, 10**6), (10**9, None)])
 def test_the_shelf_has_what_memory_is_left(tmp_path, monkeypatch, more, room):
     found = []
-    monkeypatch.setattr(
-        bracketing, "FlowRecipe", lambda *given: found.append(given[3]) or flow_block.FlowRecipe(*given)
-    )
+
+    def noted(*given):
+        found.append(given[3])
+        return flow_block.FlowRecipe(*given)
+
+    monkeypatch.setattr(bracketing, "FlowRecipe", noted)
     energy = Energy.grid(np.random.default_rng(0).normal(0, 1, (24, 24, 24)), lam=2.0)
     said = {"method": dope.Bracketing(), "blocks": 8, "executor": dope.Threads(2), "solver": dope.MaxFlow(bits=32)}
     plan = dope.plan(energy, **said)

@@ -25,6 +25,7 @@ from dope import Admm, Energy, Exact, MaxFlow, Partition, Serial, Threads
 from dope.cancellation import Cancellation, Cancelled, check_cancelled, entered
 from dope.executors.serial import SerialCrew
 from dope.methods.admm_block import BlockRecipe
+from dope.methods.lending import Minimizers
 from dope.protocols import Problem
 from problems import energies, partitions
 from profiles import slow_but
@@ -216,7 +217,7 @@ def test_blocks_that_are_sent_elsewhere_answer_the_same(data):
 def test_a_recipe_takes_along_its_own_data_only():
     energy = Energy.grid(np.zeros((100, 100)), features=np.zeros((100, 100, 3)), lam=1.0)
     excerpt = energy.unread_excerpt(Partition.grid(energy.shape, 100), 55)
-    recipe = BlockRecipe(excerpt, 55, (), MaxFlow(), None, "a run")
+    recipe = BlockRecipe(excerpt, 55, (), Minimizers(MaxFlow()), None, "a run")
     assert len(pickle.dumps(recipe)) < len(pickle.dumps(energy)) / 20
 
 

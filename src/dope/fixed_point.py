@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from dope.arrays import MOST_PLACES, measure_span
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.pairs import Pairs
+from dope.pairs import GridPairs, Pairs
 
 # What the capacities of one site, and its own unary, may add up to: half of what the excess (int32, int32, int64)
 # holds, as a warm start can move an excess by twice that. With 2^48 even the widest kernel's sum fits int64.
@@ -90,6 +90,17 @@ class Costs:
             largest=span.largest,
             total=span.total,
         )
+
+    @classmethod
+    def measured(cls, energy: Energy) -> Costs:
+        """Of an energy on a grid whose facts are known, wherever its arrays lie."""
+        facts, pairs = energy.facts, energy.pairs
+        assert facts is not None and isinstance(pairs, GridPairs)
+        of_pairs = pairs.binary_places() if pairs.fields is None and not pairs.beta else None
+        places = None if of_pairs is None or facts.places is None else max(of_pairs, facts.places)
+        # Outside a mask `Energy.grid` puts prices like the others.
+        total = facts.total + (facts.sites - facts.inside) * (facts.largest or 1.0)
+        return cls(pairs, facts.sites, places, facts.largest, total)
 
 
 def _exact(costs: Costs, bits: int | None) -> FixedPoint | None:

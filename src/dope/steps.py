@@ -20,6 +20,8 @@ from dope.certificate import AnyCertificate
 
 LARGE = {"large": True}
 """Metadata of a field that no trace keeps and no file holds."""
+# Relative, of energies of the same labels whose terms were added up in another order.
+SAME_HEIGHT = 1e-12
 _DIGITS = 6  # of seconds in a task, behind the point: a microsecond
 
 
@@ -80,12 +82,15 @@ class ExactStep(Step):
 class BestLabels:
     """The best labels that a method has seen where its steps have none, their exact energy, and sites of each label.
 
-    `labels` is None where they were written to the problem's target.
+    `labels` is None where they were written to the problem's target. `proved` and `rounding_error` are those of the
+    step that had these labels.
     """
 
     energy: Fraction
     labels: BinaryLabels | None
     counts: tuple[int, ...]
+    proved: float | None
+    rounding_error: float
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class AdmmStep(Step):
     shares, multipliers, penalty : terms of the augmented Lagrangian, sum_k of E_k(y_k, y), of mu a_k'(y_k - S_k y)
         and of mu/2 |y_k - S_k y|^2, with y of this round and a_k of the round before.
     sweep : 0, or the number of the sweep with which the last round is polished, whose other fields it repeats.
-    tasks : what blocks did since the step before, but for the flows of a bound; none in a round that was resumed.
+    tasks : what blocks did since the step before; none in a round that was resumed.
     relaxed : sites where blocks meet, and the relaxed y there; elsewhere y is the labels. Dropped from the trace.
     best : in the last step of a run whose arrays, and labels, are read and written in boxes. Dropped from the trace.
     """
@@ -153,7 +158,8 @@ class BlockTask:
     kind : what was asked. Of `Bracketing` "measure" (facts that the scale follows from), "prove", "flow" (solve, and
         send excess on), "walls" (how far sinks are), "reach" (labels, at the end of flows) or "finish"; of `Admm`
         "facts", "survey" (for the penalty), "solve", "measure" (y, residuals and energies), "repulsion" (for the
-        bound), "sweep", "weigh" (the energy) or "write".
+        bound), "sweep", "bound" (flows between blocks), "adopt" (labels that these prove), "weigh" (the energy) or
+        "write".
     sites, region : of the box that it was asked about, and of that with its neighbours.
     sent, received : bytes of the posts that it read, and of the one that it left.
     """
@@ -199,6 +205,19 @@ class Tasks:
     def bytes_received(self) -> int:
         """What replies hold."""
         return sum(task.received for task in self.done)
+
+
+def preferred(step: Step, best: Step) -> bool:
+    """Whether a step's labels are the better ones.
+
+    They are if they are a minimum, or lower, or, at the same height but for the rounding of sums, if something of them
+    is proved.
+    """
+    if step.exact or step.energy is None or best.energy is None:
+        return step.exact or step.energy is not None or best.energy is None
+    if math.isclose(step.energy, best.energy, rel_tol=SAME_HEIGHT):
+        return step.proved is not None or (best.proved is None and step.energy < best.energy)
+    return step.energy < best.energy
 
 
 AnyStep = TypeVar("AnyStep", bound=Step)

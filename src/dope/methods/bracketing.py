@@ -34,7 +34,6 @@ from dope.arrays import BinaryLabels, Box
 from dope.boards import Board, FolderBoard
 from dope.cancellation import check_cancelled
 from dope.certificate import SeamFlows, StoredCertificate, integers
-from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.facts import measure_facts
 from dope.fixed_point import Costs, FixedPoint
@@ -109,7 +108,7 @@ class Bracketing:
         log = TaskLog()
         energy = measure_facts(problem.energy, problem.partition, problem.executor, done=log.measured(problem))
         problem = replace(problem, energy=energy, board=board)
-        fixed = FixedPoint.for_costs(_costs(energy), solver.bits)
+        fixed = FixedPoint.for_costs(Costs.measured(energy), solver.bits)
         board.begin(manifest_of(problem, self, fixed))
         run = _Run(problem, solver, fixed, log, self._room(problem, fixed.bits))
         stopped: str | None = None
@@ -442,14 +441,3 @@ class _Flowing:
     def __exit__(self, *error: object) -> None:
         self._run._log.statistics = self._rounds.statistics
         self._rounds.__exit__(*error)
-
-
-def _costs(energy: Energy) -> Costs:
-    facts = energy.facts
-    assert facts is not None
-    pairs = grid_of(energy)
-    of_pairs = pairs.binary_places() if pairs.fields is None and not pairs.beta else None
-    places = None if of_pairs is None or facts.places is None else max(of_pairs, facts.places)
-    # Outside a mask `Energy.grid` puts prices like the others.
-    total = facts.total + (facts.sites - facts.inside) * (facts.largest or 1.0)
-    return Costs(energy.pairs, facts.sites, places, facts.largest, total)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +145,19 @@ class FlowRecipe:
         return FlowRecipe, (confined, self.where, self.run, self.room)
 
 
+class Place(Protocol):
+    """What every message says of its block: who opens its flow, how that counts costs, and where it lies."""
+
+    @property
+    def solver(self) -> FlowSolver: ...
+
+    @property
+    def fixed(self) -> FixedPoint: ...
+
+    @property
+    def region(self) -> Box: ...
+
+
 @dataclass(frozen=True, eq=False)
 class _Cast:
     """What a block's flow is opened by: no arrays."""
@@ -155,7 +168,7 @@ class _Cast:
     center: int
 
     @classmethod
-    def of(cls, ask: Message, mine: Box) -> _Cast:
+    def of(cls, ask: Place, mine: Box) -> _Cast:
         region = sides(ask.region)
         cuts = [sorted({p for p in (s.start, s.stop) if 0 < p < n}) for s, n in zip(mine, region, strict=True)]
         return cls(ask.solver, ask.fixed, Partition.at(region, cuts), Tiling(region, cuts).within(mine)[0])
@@ -165,7 +178,7 @@ class _Cast:
         return cast(SurroundedFlow, self.solver.open_blocks(pairs, self.partition, self.fixed))
 
 
-class _Opened:
+class OpenedFlow:
     """A block, its flow, and what flows over the pairs of its seams there: a column, as all that is said of them."""
 
     def __init__(
@@ -178,7 +191,7 @@ class _Opened:
         self.moved = True  # since it was last taken from a shelf
 
     @classmethod
-    def of(cls, ask: Message, part: HeldPart, seams: Seams) -> _Opened:
+    def of(cls, ask: Place, part: HeldPart, seams: Seams) -> OpenedFlow:
         form = _Cast.of(ask, part.mine)
         flow = form.flow(part.pairs)
         for one in range(flow.parts):
@@ -200,7 +213,7 @@ class _Opened:
     def folded(self) -> Folded:
         form, bare, cuts = self._cast, self._bare, (self.seams.pairs, self.seams.mine, self.seams.theirs)
 
-        def restored(pieces: Pieces) -> _Opened:
+        def restored(pieces: Pieces) -> OpenedFlow:
             flow = form.flow(bare)
             flow.finish()
             stores = flow.stores()
@@ -210,7 +223,7 @@ class _Opened:
             flow.load(form.center, standing)
             held = np.frombuffer(columns[0], dtype=np.uint8)
             flows, first, second, here, there = (np.frombuffer(column, dtype=np.int64) for column in columns[1:])
-            again = _Opened(form, flow, bare, held=held, seams=Seams(first, second, here, there, *cuts))
+            again = OpenedFlow(form, flow, bare, held=held, seams=Seams(first, second, here, there, *cuts))
             again.flows, again.solved, again.moved = flows, True, False
             return again
 
@@ -320,7 +333,7 @@ class FlowWorker:
             shelf.put(self._key, block, size=block.bytes, room=self._recipe.room, same=not block.moved)
         return post
 
-    def _answer(self, message: Message, block: _Opened, arrays: Sequence[Arrays]) -> Post:
+    def _answer(self, message: Message, block: OpenedFlow, arrays: Sequence[Arrays]) -> Post:
         match message:
             case Discharge():
                 return self._round(message, block, arrays)
@@ -333,7 +346,7 @@ class FlowWorker:
 
     # A round of flows.
 
-    def _round(self, ask: Discharge, block: _Opened, arrays: Sequence[Arrays]) -> Post:
+    def _round(self, ask: Discharge, block: OpenedFlow, arrays: Sequence[Arrays]) -> Post:
         told = _told(ask, block.seams, arrays, silent=block.silent())
         block.bring_to(told.flows)
         block.surround(told.walls, ask.ceiling)
@@ -343,7 +356,7 @@ class FlowWorker:
 
     # Distances, measured anew from the sinks on.
 
-    def _measure(self, ask: Measure, block: _Opened, arrays: Sequence[Arrays]) -> Post:
+    def _measure(self, ask: Measure, block: OpenedFlow, arrays: Sequence[Arrays]) -> Post:
         told = _told(ask, block.seams, arrays, silent=block.silent())
         assert told.own is not None
         block.bring_to(told.flows)  # nothing moves, unless the block was opened again
@@ -360,7 +373,7 @@ class FlowWorker:
 
     # Labels, at the end.
 
-    def _reach(self, ask: Reach, block: _Opened, arrays: Sequence[Arrays]) -> Post:
+    def _reach(self, ask: Reach, block: OpenedFlow, arrays: Sequence[Arrays]) -> Post:
         seams, flows = block.seams, dict(zip(ask.seams, arrays, strict=False))
         latest = flows | dict(zip(ask.reached, arrays[len(flows) :], strict=True))
         marks = np.zeros(len(seams.here), dtype=np.bool_)
@@ -377,7 +390,7 @@ class FlowWorker:
 
     # What proves the bound.
 
-    def _certify(self, ask: Certify, block: _Opened, arrays: Sequence[Arrays]) -> Post:
+    def _certify(self, ask: Certify, block: OpenedFlow, arrays: Sequence[Arrays]) -> Post:
         told, seams = dict(zip(ask.seams, arrays, strict=True)), block.seams
         flows = told[ask.block]["sent"].astype(np.int64)
         for n in told.keys() - {ask.block}:
@@ -404,14 +417,14 @@ class FlowWorker:
             self._read[known_by] = found[-1]
         return found
 
-    def _block(self, ask: Message, posts: Sequence[Content]) -> _Opened:
+    def _block(self, ask: Message, posts: Sequence[Content]) -> OpenedFlow:
         found = shelf.take(self._key, to_be_put=True)
         if found is not None:
-            return cast(_Opened, found)
+            return cast(OpenedFlow, found)
         known = overlaid(ask.region, posts[_told_in(ask) :], sites=self._most_sites)
         part = HeldPart.read(self._energy, ask.mine, ask.region, codes=known, fixed=ask.fixed)
         assert part is not None  # nothing is open outside the mask
-        return _Opened.of(ask, part, Seams.of(ask.block, ask.mine, dict(ask.near), ask.region, part.pairs.offsets))
+        return OpenedFlow.of(ask, part, Seams.of(ask.block, ask.mine, dict(ask.near), ask.region, part.pairs.offsets))
 
     @property
     def _most_sites(self) -> int:
@@ -444,7 +457,7 @@ def _told(ask: Discharge | Measure, seams: Seams, arrays: Sequence[Arrays], *, s
     return _Told(own or None, received, walls)
 
 
-def _flow_post(ask: Discharge, block: _Opened, sent: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> Post:
+def _flow_post(ask: Discharge, block: OpenedFlow, sent: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> Post:
     """What a block found, and for each neighbour what is over their seam."""
     seams, (walls, side) = block.seams, block.border(ask.ceiling)
     reached = block.reach(np.zeros(len(seams.here), dtype=np.bool_))

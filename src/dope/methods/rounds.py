@@ -182,9 +182,7 @@ class Rounds:
         """A post of the coordinator's own; what was there under this name is replaced."""
         if self._held is not None:
             return Reference(name, self._held.hold(name, post))
-        content = post.packed()
-        self._board.post(name, content, replace=True)
-        return Reference(name, hashlib.sha256(content).hexdigest())
+        return leave(self._board, name, post)
 
     def _found(self, task: Task) -> Left | None:
         return _found(self._board, task) if self._held is None else None  # which nobody resumes
@@ -192,6 +190,13 @@ class Rounds:
     def _message(self, task: Task) -> _Message:
         carried = {one: _read(self._board, one) for one in task.reads} if self._carried else None
         return _Message(task, carried)
+
+
+def leave(board: Board, name: str, post: Post) -> Reference:
+    """A post of somebody who coordinates; what was there under this name is replaced."""
+    content = post.packed()
+    board.post(name, content, replace=True)
+    return Reference(name, hashlib.sha256(content).hexdigest())
 
 
 def content_of(board: Board, reference: Reference) -> Content:

@@ -147,8 +147,8 @@ def take(key: Hashable, *, to_be_put: bool = False) -> Any | None:
     return restored
 
 
-def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False, same: bool = False) -> None:
-    """Leave something of so many bytes there; the longest unused make room.
+def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False, same: bool = False) -> bool:
+    """Leave something of so many bytes there; the longest unused make room. Whether it stays open.
 
     Where all of a run are asked `in_turn`, those make no room for each other: each would be gone just before it is
     wanted again. `same`: it is as it was when it was taken `to_be_put`.
@@ -167,7 +167,8 @@ def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False
             gone, its_size = _open.pop(oldest)
             held -= its_size
             leaving.append((oldest, gone))
-        if held + size <= room:
+        stays = held + size <= room
+        if stays:
             _open[key] = what, size
         elif same and lent is not None:
             _folded[key], lent = lent, None
@@ -178,6 +179,7 @@ def put(key: Hashable, what: Any, *, size: int, room: int, in_turn: bool = False
             _spill.free(record.place)
     for name, gone in leaving:
         _fold(name, gone)
+    return stays
 
 
 def _run(key: Hashable) -> Hashable:

@@ -11,7 +11,6 @@ A block reads the labels around it from the pieces that others left on the board
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -21,13 +20,14 @@ import numpy as np
 from dope.arrays import BinaryLabels, Index
 from dope.boards import Post
 from dope.energy import Energy, Excerpt, UnreadExcerpt
+from dope.methods.lending import Minimizers
 from dope.methods.pieces import Labelling, Layer, LivePieces, piece, put_together
 from dope.methods.places import Places, places_of, size_of
 from dope.methods.rounds import Content, Left, Reference, Rounds, Task, content_of
 from dope.methods.task_log import TaskLog
 from dope.pairs import GraphPairs
 from dope.partition import Partition
-from dope.protocols import BlockSolver, FlowMinimizer, Minimizer, Problem, checked_answer
+from dope.protocols import Problem, checked_answer
 from dope.sums import exact_sum
 from dope.work import Work
 
@@ -47,7 +47,7 @@ class Sweeper:
 
     def sweep(self, labelling: Labelling, number: int) -> Iterator[Labelling]:
         """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns."""
-        minimizers = _Minimizers(self.problem.solver)
+        minimizers = Minimizers(self.problem.solver)
         for turn in range(number):
             partition = self._blocks(shifted=turn % 2 == 0).alone()
             labelling = self._swept(partition, labelling, minimizers, f"sweep-{turn + 1:02}")
@@ -68,6 +68,17 @@ class Sweeper:
         parts = [Fraction(*one.summary["energy"]) for one in left]
         return sum(parts, Fraction(self.problem.energy.constant)), sum(one.summary["ones"] for one in left)
 
+    def adopt(self, labelling: Labelling, places: Places, proofs: Sequence[Reference]) -> Adopted:
+        """Labels with those over them that blocks have proved, each for its place."""
+        recipes = [AdoptingRecipe(places[k], self.most) for k in range(len(places))]
+        tasks = [
+            Task(Adopt(labelling.background), (proofs[k], *labelling.at(places[k])), f"adopt/{k:05}")
+            for k in range(len(places))
+        ]
+        left = self._played(recipes, tasks)
+        decided, agreeing = (sum(one.summary[name] for one in left) for name in ("decided", "agreeing"))
+        return Adopted(Labelling(layers=(Layer(places, [one.post for one in left]),)), decided, agreeing)
+
     def write(self, labelling: Labelling, places: Places, *, name: str) -> None:
         """Have blocks write labels to the target, each to its place."""
         recipes = [WritingRecipe(places[k], self.problem.target, self.most) for k in range(len(places))]
@@ -78,7 +89,10 @@ class Sweeper:
         self.problem.board.drop([task.leaves for task in tasks])
 
     def _played(
-        self, recipes: Sequence[FixedRecipe | WritingRecipe], tasks: Sequence[Task], members: Sequence[int] = ()
+        self,
+        recipes: Sequence[FixedRecipe | AdoptingRecipe | WritingRecipe],
+        tasks: Sequence[Task],
+        members: Sequence[int] = (),
     ) -> list[Left]:
         """What blocks left, all or those of these numbers, whose labels are shown as soon as they are there."""
 
@@ -91,7 +105,7 @@ class Sweeper:
         with Rounds(self.problem.executor, self.problem.board, recipes, packed=self.packed) as rounds:
             return [one for one in rounds.play(tasks, done=done) if one is not None]
 
-    def _recipe(self, partition: Partition, regions: Places, k: int, minimizers: _Minimizers | None) -> FixedRecipe:
+    def _recipe(self, partition: Partition, regions: Places, k: int, minimizers: Minimizers | None) -> FixedRecipe:
         excerpt = self.problem.energy.unread_excerpt(partition, k, regions[k])
         return FixedRecipe(excerpt, partition.blocks[k].where, minimizers, self.most)
 
@@ -101,7 +115,7 @@ class Sweeper:
             return Partition.graph(pairs, len(partition.blocks), overlap=GRAPH_GROWTH) if shifted else partition
         return partition.shifted() if shifted else partition.even()
 
-    def _swept(self, partition: Partition, labelling: Labelling, minimizers: _Minimizers, name: str) -> Labelling:
+    def _swept(self, partition: Partition, labelling: Labelling, minimizers: Minimizers, name: str) -> Labelling:
         pairs = self.problem.energy.pairs
         regions, places = places_of(pairs, partition, "region"), places_of(pairs, partition, "where")
         posts: list[Reference | None] = [None] * len(places)
@@ -124,33 +138,13 @@ class Sweeper:
         return labels
 
 
-class _Minimizers:
-    """A solver's minimizers, each lent to one block after the other: no more are open than blocks are at work.
+@dataclass(frozen=True, eq=False)
+class Adopted:
+    """Labels with those that are proved: at how many sites they are, and at how many of them they were so before."""
 
-    Those at leisure are memory for the next block, which only saves time: they do not travel with a recipe.
-    """
-
-    def __init__(self, solver: BlockSolver) -> None:
-        self._solver = solver
-        self._idle: list[FlowMinimizer] = []
-
-    @contextmanager
-    def lent(self, energy: Energy) -> Iterator[Minimizer]:
-        """A minimizer for this energy; lost, should its work fail."""
-        minimizer: Minimizer
-        try:
-            idle = self._idle.pop()
-        except IndexError:
-            minimizer = self._solver.prepare(energy)
-        else:
-            idle.reopen(energy)
-            minimizer = idle
-        yield minimizer
-        if isinstance(minimizer, FlowMinimizer):
-            self._idle.append(minimizer)
-
-    def __reduce__(self) -> tuple[type[_Minimizers], tuple[BlockSolver]]:
-        return _Minimizers, (self._solver,)
+    labelling: Labelling
+    decided: int
+    agreeing: int
 
 
 @dataclass(frozen=True)
@@ -170,6 +164,14 @@ class Weigh:
 
 
 @dataclass(frozen=True)
+class Adopt:
+    """Asks for the labels of a place with those over them that are proved; these are in the first of the posts."""
+
+    kind: ClassVar[str] = "adopt"
+    background: bool
+
+
+@dataclass(frozen=True)
 class Write:
     """Asks to write the labels of a place where they belong."""
 
@@ -183,7 +185,7 @@ class FixedRecipe:
 
     excerpt: UnreadExcerpt | Excerpt
     where: Index
-    minimizers: _Minimizers | None
+    minimizers: Minimizers | None
     most: int
 
     @property
@@ -237,6 +239,30 @@ def _weighed(excerpt: Excerpt, labels: BinaryLabels) -> Post:
     rough = energy.pairs.exact_roughness(labels, mine)  # type: ignore[arg-type]
     value = exact_sum(energy.unary[mine], own) + rough
     return Post({"energy": list(value.as_integer_ratio()), "ones": int(np.count_nonzero(own))}, {})
+
+
+@dataclass(frozen=True, eq=False)
+class AdoptingRecipe:
+    """How to put labels that are proved over others."""
+
+    where: Index
+    most: int
+
+    @property
+    def places(self) -> tuple[Index, Index]:
+        return self.where, self.where
+
+    def open(self) -> AdoptingRecipe:
+        return self
+
+    def __call__(self, message: Adopt, posts: Sequence[Content], work: Work) -> Post:
+        with work.timed("solve"):
+            proof = Post.unpacked(posts[0], most=self.most).arrays
+            before = put_together(self.where, message.background, posts[1:], most=self.most)
+            decided, labels = proof["decided"], np.where(proof["decided"], proof["labels"], before)
+            agreeing = np.count_nonzero(decided & (labels == before))
+            summary = {"decided": int(np.count_nonzero(decided)), "agreeing": int(agreeing)}
+            return Post(summary, piece(self.where, labels))
 
 
 @dataclass(frozen=True, eq=False)

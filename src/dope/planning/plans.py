@@ -370,11 +370,13 @@ class Plan:
             raise DopeError("the method ended without labels; its last Step must have them, or write them to `target`.")
         energy, labels = last.energy, last.labels
         bound, exact = last.lower_bound, last.exact
+        error, proved = last.rounding_error, last.proved
         best = getattr(last, "best", None)  # which need not be those of the last step
         if best is not None:
             energy, labels = nearest(best.energy), best.labels
             exact = exact or (bound is not None and best.energy <= Fraction(bound))
-            bound = _lower_bound(best.energy, bound, last.rounding_error if exact else None)
+            error, proved = best.rounding_error, 1.0 if exact else best.proved
+            bound = _lower_bound(best.energy, bound, error if exact else None)
         if labels is not None:
             labels = as_labels(labels, problem.energy.shape)
             if self.out is not None:  # the method left it to others
@@ -389,8 +391,8 @@ class Plan:
             energy=math.nan if energy is None else energy,
             lower_bound=None if bound is None or energy is None else min(bound, energy),
             exact=exact,
-            rounding_error=last.rounding_error,
-            proved=1.0 if exact and best is not None else last.proved,
+            rounding_error=error,
+            proved=proved,
             certificate=last.certificate,
             uncertified=last.uncertified,
             _counts=getattr(last if best is None else best, "counts", None),

@@ -6,7 +6,6 @@ of several one after the other (colours that are estimated again): they have one
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
 import time
@@ -27,12 +26,10 @@ from dope.protocols import Executor, Leave, Method, Problem
 from dope.result import Result
 from dope.run.events import BlockBegun, BlockDone, Event, Finished, Stepped
 from dope.run.observed import ObservedExecutor
-from dope.steps import Step, slim
+from dope.steps import Step, preferred, slim
 
 # Events that a reader who comes late, or is slow, still finds.
 MOST_EVENTS = 1 << 16
-# Energies that differ by less are those of sums that were rounded in another order.
-SAME_HEIGHT = 1e-12
 
 Watch = Callable[[Step], object]
 Listener = Callable[[Event], object]
@@ -274,7 +271,7 @@ class Conductor:
         try:
             with self.cancellation:
                 for step in self._steps(method.steps(problem), estimate):
-                    if step.labels is not None and (best is None or step.exact or _preferred(step, best)):
+                    if step.labels is not None and (best is None or preferred(step, best)):
                         best = step
                     if step.lower_bound is not None and (bounded is None or step.lower_bound >= _bound(bounded)):
                         bounded = step
@@ -395,15 +392,6 @@ def _checked_step(step: Step) -> Step:
     if step.labels is not None and not isinstance(step.labels, np.ndarray):
         raise DopeError(f"a method yielded a Step with labels in a {type(step.labels).__name__}; expected an array.")
     return step
-
-
-def _preferred(step: Step, best: Step) -> bool:
-    """Lower or, at the same height but for the rounding of sums, with labels of which something is proved."""
-    if step.energy is None or best.energy is None:
-        return step.energy is not None or best.energy is None
-    if math.isclose(step.energy, best.energy, rel_tol=SAME_HEIGHT):
-        return step.proved is not None or (best.proved is None and step.energy < best.energy)
-    return step.energy < best.energy
 
 
 def _bound(step: Step) -> float:
