@@ -23,8 +23,8 @@ SETTINGS = {"blocks": (3, 3), "executor": Serial()}
 
 def picture(seed=0):
     """An energy that takes passes and flows; of another seed, another one of the same shape and kernel."""
-    unary, image = volume((24, 26), seed, noise=1.5)
-    return Energy.grid(unary if seed == 0 else -unary, features=image, lam=3.0, beta=0.0001)
+    unary, image = volume((24, 26), seed, noise=3.0)
+    return Energy.grid(unary if seed == 0 else -unary, features=image, lam=6.0, beta=0.0001)
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +239,8 @@ def test_what_is_no_post_is_computed_again_and_kept_then(kept, expected, thing, 
         path.unlink()
         THINGS[thing](path)
     labels, computed = resumed(kept)
-    assert computed == len(chosen)
+    # A block that is solved anew may send over other pairs; what was made from its post is then made anew, too.
+    assert computed >= len(chosen)
     assert np.array_equal(labels, expected)
     assert resumed(kept)[1] == 0
     mine = [path.read_text() for path in kept.rglob("mine")]
