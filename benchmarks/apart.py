@@ -105,26 +105,35 @@ def arrays(folder: Path, case: str) -> dict[str, str]:
     return {name: str(path.resolve()) for name, path in names.items()}
 
 
-def run(settings: dict[str, Any]) -> None:
+def posed(case: str, files: dict[str, str]) -> Any:
+    """The energy of a case, whose arrays stay in their files."""
     import zarr
 
     import dope
 
-    shape, neighbors, lam, _, _ = CASES[settings["case"]]
+    _, neighbors, lam, _, _ = CASES[case]
     kernel = {4: [[0, 1], [1, 0]], 6: 3, 24: 5}[neighbors]
-    files = [settings["files"][name] for name in ("unary", "picture")]
-    small, exact = settings["case"] in THREE, settings["how"] == "exact"
-    unary, picture = [np.load(file, mmap_mode="r") if small else zarr.open_array(file, mode="r") for file in files]
+    unary, picture = (
+        np.load(files[name], mmap_mode="r") if case in THREE else zarr.open_array(files[name], mode="r")
+        for name in ("unary", "picture")
+    )
     # As in cases.py: what a site's pairs weigh together does not depend on the kernel.
     total = {4: 2.0, 6: 3.0, 24: 8.44}[neighbors]
-    energy = dope.Energy.grid(unary, features=picture, beta=2.0, lam=lam / total, kernel=kernel)
+    return dope.Energy.grid(unary, features=picture, beta=2.0, lam=lam / total, kernel=kernel)
+
+
+def run(settings: dict[str, Any]) -> None:
+    import dope
+
+    exact = settings["how"] == "exact"
+    energy = posed(settings["case"], settings["files"])
     executor: Any = dope.Threads(settings["workers"])
     if settings["dask"]:
         executor = dope.Dask(settings["dask"])
         dope.minimize(dope.Energy.grid(np.zeros((32, 32))), blocks=4, executor=executor)  # starts processes
     scratch = Path(tempfile.mkdtemp(prefix="board-", dir=Path(settings["files"]["unary"]).parent))
     target = scratch / "labels.npy"
-    out = np.lib.format.open_memmap(target, mode="w+", dtype=np.bool_, shape=shape)
+    out = np.lib.format.open_memmap(target, mode="w+", dtype=np.bool_, shape=energy.shape)
     more: dict[str, Any] = {"blocks": settings["blocks"], "executor": executor, "memory": settings["memory"]}
     steps: list[Any] = []
     begun, cpu = time.perf_counter(), time.process_time()
