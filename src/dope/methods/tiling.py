@@ -51,7 +51,7 @@ class Tiling:
 
     def near(self, box: Box, pairs: GridPairs) -> list[int]:
         """Those with sites in a box, or with neighbours of such: where pairs lie along axes, none across a corner."""
-        if np.all(np.count_nonzero(pairs.offsets, axis=1) <= 1):
+        if pairs.along_axes:
             around = pairs.around(box)
             arms = [(*box[:axis], around[axis], *box[axis + 1 :]) for axis in range(len(box))]
             return sorted({k for arm in arms for k in self.within(arm)})

@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,11 @@ class GridPairs:
         if not len(self.offsets):
             return (0,) * len(self.shape)
         return tuple(int(r) for r in np.abs(self.offsets).max(axis=0))
+
+    @cached_property
+    def along_axes(self) -> bool:
+        """Whether every pair lies along an axis."""
+        return bool(np.all(np.count_nonzero(self.offsets, axis=1) <= 1))
 
     @property
     def strength(self) -> float:

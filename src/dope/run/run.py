@@ -331,11 +331,12 @@ class _Observer:
         with self._run._lock:
             board = self._run._board
             board.asked, board.done = len(doing), 0
+            # Not `replace`: this is done for every block in every round.
             board.states = [
-                replace(one, state="waiting", doing=doing[one.block], seconds=0.0)
-                if one.block in doing
-                else replace(one, state="idle")
-                for one in board.states
+                BlockState(k, one.where, "waiting", doing[k])
+                if k in doing
+                else BlockState(k, one.where, "idle", one.doing, one.seconds)
+                for k, one in enumerate(board.states)
             ]
 
     def begun(self, block: int) -> None:
