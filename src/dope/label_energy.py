@@ -30,6 +30,7 @@ from dope.arrays import (
     as_reals,
     check_finite,
     known_shape,
+    measure_span,
 )
 from dope.energy import READ_SITES, Energy, Facts, confined_pairs, read_pairs
 from dope.errors import InputError
@@ -526,9 +527,14 @@ def _check_costs(costs: npt.NDArray[Any], inside: Mask | None, box: Box | None =
     if costs.dtype.kind in "iu" and costs.dtype.itemsize == 8:
         for strip in _strips(costs):
             as_reals("costs", costs[strip])
-    if costs.dtype.kind == "f":
-        for strip in _strips(costs):
-            place = (
-                strip if box is None else tuple(slice(s.start + b.start, None) for s, b in zip(strip, box, strict=True))
-            )
-            check_finite("costs", costs[strip], box=place, inside=None if inside is None else inside[strip])
+    if costs.dtype.kind != "f":
+        return
+    for strip in _strips(costs):
+        here, sites = costs[strip], None if inside is None else inside[strip]
+        if measure_span(here, most=-1).beyond < 0:
+            continue
+        place = strip
+        if box is not None:
+            place = tuple(slice(s.start + b.start, None) for s, b in zip(strip, box, strict=True))
+        for label in range(costs.shape[-1]):
+            check_finite(f"costs of label {label}", here[..., label], box=place, inside=sites)
