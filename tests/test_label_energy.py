@@ -123,8 +123,8 @@ def test_the_energy_of_a_graph_is_the_sum_of_its_parts(problem, seed):
 def test_a_fusion_has_the_energy_of_the_labels_that_are_chosen(problem, move, data):
     energy = problem[0]
     rng = rng_of(data.draw)
-    x, a, b = random_labels(rng, energy), *rng.integers(0, energy.label_count, 2)
-    p = random_labels(rng, energy)
+    x, p = random_labels(rng, energy), random_labels(rng, energy)
+    a, b = rng.integers(0, energy.label_count, 2)
     if move == "expansion":
         p = np.full_like(x, a)
     elif move == "swap":
@@ -409,7 +409,7 @@ SQUARE = np.zeros((4, 5, 3))
         (lambda: LabelEnergy.grid(np.zeros((3, 4, 5)), mask=np.ones((4, 5))), "mask .*: label_axis=0 would fit"),
         (lambda: LabelEnergy.grid(np.zeros((3, 4, 5)), features=np.ones((4, 5, 2))), "features .*: label_axis=0 would"),
         (lambda: LabelEnergy.grid(SQUARE, mask=np.ones((4, 6))), "no label_axis would fit"),
-        (lambda: LabelEnergy.grid(np.where(np.arange(60).reshape(4, 5, 3) == 31, np.nan, 0)), r"l 1 holds nan at \(2, 0\)"),
+        (lambda: LabelEnergy.grid(np.where(np.arange(60).reshape(20, 3) == 31, np.nan, 0)), r"1 holds nan at \(10"),
         (lambda: LabelEnergy.grid(np.full((4, 5, 3), np.inf)), r"inf at \(0, 0\)"),
         (lambda: LabelEnergy.grid(np.full((4, 3), 2**60)), "beyond 2\\^53"),
         (lambda: LabelEnergy.grid(np.zeros((4, 3), complex)), "expected real numbers"),
