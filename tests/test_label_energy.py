@@ -11,7 +11,7 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dope import Energy, InputError, LabelEnergy, MaxFlow
+from dope import Energy, InputError, LabelEnergy, MaxFlow, _core
 from dope.fixed_point import FixedPoint
 from dope.metric import Metric
 from dope.pairs import GridPairs
@@ -417,6 +417,8 @@ SQUARE = np.zeros((4, 5, 3))
         (lambda: LabelEnergy.grid(SQUARE, metric=-np.eye(3)), r"metric has -1.0 at \(0, 0\); expected 0"),
         (lambda: LabelEnergy.grid(SQUARE, metric=np.triu(np.ones((3, 3)), 1)), "expected the same, as pairs have no"),
         (lambda: LabelEnergy.grid(SQUARE, metric=np.full((3, 3), np.nan)), "metric holds nan"),
+        (lambda: LabelEnergy.grid(SQUARE, lam=1e308, metric="quadratic"), "adds up beyond float64"),
+        (lambda: LabelEnergy.grid(SQUARE).fusion(np.zeros((4, 5)), np.zeros(5)), r"proposal have shape \(5,\)"),
         (lambda: LabelEnergy.grid(SQUARE, metric="cubic"), "metric is 'cubic'; expected \"potts\""),
         (lambda: LabelEnergy.grid(SQUARE, metric=("linear", 0)), "limit of the metric is 0; expected a number above 0"),
         (lambda: LabelEnergy.grid(SQUARE, metric=3), "metric is 3; expected"),
@@ -436,3 +438,22 @@ def test_what_cannot_be_worked_with_is_refused_in_a_line(make, words):
     with pytest.raises(InputError, match=words) as refused:
         make()
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"labels": np.full((2, 3), 4, np.uint8)}, "labels has 4: expected labels below 4"),
+        ({"proposal": np.full((2, 3), 9, np.uint8)}, "proposal has 9: expected labels below 4"),
+        ({"proposal": np.zeros((2, 3), np.uint16)}, "different types"),
+        ({"labels": np.zeros((2, 3), np.int64)}, "expected uint8 or uint16"),
+        ({"labels": np.zeros((3, 2), np.uint8)}, r"expected \(2, 3\)"),
+        ({"costs": np.zeros((4, 3))}, "costs has shape"),
+        ({"signs": np.zeros(2, np.int8)}, "signs has shape"),
+    ],
+)
+def test_the_core_refuses_labels_that_its_table_does_not_hold(change, words):
+    good = {"labels": np.zeros((2, 3), np.uint8), "proposal": np.full((2, 3), 3, np.uint8), "costs": np.zeros((4, 4))}
+    _core.GridWeights((2, 3), np.array([[0, 1]]), np.ones(1), **good)
+    with pytest.raises((ValueError, TypeError), match=words):
+        _core.GridWeights((2, 3), np.array([[0, 1]]), np.ones(1), **(good | change))

@@ -129,9 +129,11 @@ class LabelEnergy:
         rule = Metric.of(metric, label_count)
         if elsewhere:
             source = costs if is_readable(costs) and not isinstance(costs, Stored) else _stored_costs(costs, axis)
+            _check_strength(pairs, rule, label_count)
             return cls(cast("npt.NDArray[Any]", StoredCosts(source, label_count)), pairs, rule)
         held = np.moveaxis(as_numbers("costs", costs), axis, -1)
         _check_costs(held, pairs.inside)
+        _check_strength(pairs, rule, label_count)
         return cls(held, pairs, rule)
 
     @classmethod
@@ -145,9 +147,9 @@ class LabelEnergy:
         """
         held = _graph_costs(costs)
         pairs = graph_pairs(len(held), edges, weights)
-        if not math.isfinite(pairs.strength):
-            raise InputError("the weights of a site's pairs add up beyond float64; scale the costs down first.")
-        return cls(held, pairs, Metric.of(metric, held.shape[1]))
+        rule = Metric.of(metric, held.shape[1])
+        _check_strength(pairs, rule, held.shape[1])
+        return cls(held, pairs, rule)
 
     @classmethod
     def from_tables(cls, costs: npt.ArrayLike, edges: npt.ArrayLike, tables: npt.ArrayLike) -> LabelEnergy:
@@ -365,8 +367,10 @@ class LabelEnergy:
         """
         if not self.in_memory:
             raise InputError("a fusion of arrays that are not in memory is asked for; call at(box) or read() first.")
-        x = self.as_labels(labels)
-        p = self.as_labels(np.broadcast_to(as_array("proposal", proposal), self.shape), name="proposal")
+        x, offered = self.as_labels(labels), as_array("proposal", proposal)
+        if offered.ndim == 0:
+            offered = np.broadcast_to(offered, self.shape)
+        p = self.as_labels(offered, name="proposal")
         if isinstance(self.pairs, TablePairs):
             pairs, slopes = self.pairs.moved(x, p)
         else:
@@ -520,6 +524,13 @@ def _graph_costs(costs: npt.ArrayLike) -> npt.NDArray[Any]:
     _check_label_count(held.shape[1], f"costs have shape {held.shape}, and axis 1 of labels")
     _check_costs(held, None)
     return held
+
+
+def _check_strength(pairs: GridPairs | GraphPairs, metric: Metric, label_count: int) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        most = np.abs(metric.matrix(label_count)).max() * pairs.strength
+    if not np.isfinite(most):
+        raise InputError("what a site's pairs cost adds up beyond float64; scale weights and metric down first.")
 
 
 def _check_costs(costs: npt.NDArray[Any], inside: Mask | None, box: Box | None = None) -> None:
