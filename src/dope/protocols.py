@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 
-from dope.arrays import BinaryLabels, Mask, Reals, Sites
+from dope.arrays import BinaryLabels, Labels, Mask, Reals, Sites
 from dope.boards import Board, MemoryBoard
 from dope.certificate import Certificate
 from dope.energy import Energy
@@ -217,7 +217,7 @@ class Executor(Protocol):
 class Start:
     """Where to begin: the labels of an earlier result, what proved its bound, and what its method kept."""
 
-    labels: BinaryLabels
+    labels: Labels
     certificate: Certificate | None = None
     kept: object | None = None
 
@@ -237,6 +237,7 @@ class Problem:
     live : where the method shows its labels while it is at work.
     certificate : a folder for what proves the bound, where that is wanted; only for a method that `certifies`.
     in_boxes : arrays are not to be held all at once, nor are labels; so it is, too, where the energy is not in memory.
+    fixed : how `Exact` and `Bracketing` count costs, where several problems are to be counted alike.
     """
 
     energy: Energy
@@ -250,6 +251,7 @@ class Problem:
     live: LiveLabels = field(default_factory=LiveLabels)
     in_boxes: bool = False
     certificate: str | None = None
+    fixed: FixedPoint | None = None
 
 
 class Leave(Exception):  # noqa: N818 (no error: somebody asked for it)
@@ -266,6 +268,7 @@ class Method(Protocol):
     resumable : what its blocks find lies on `problem.board`, and a run of it can be resumed from there.
     certifies : its last Step has what proves its bound, or says which folder, `problem.certificate`, that is in.
     shares_a_flow : its blocks are parts of one flow in this process, work for threads.
+    takes_labels : its problems are of several labels, and their energy is a `LabelEnergy`.
     """
 
     def steps(self, problem: Problem) -> Generator[Step, None, None]:
