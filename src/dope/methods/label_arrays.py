@@ -1,0 +1,65 @@
+"""The ground that moves stand on where all arrays are in memory: labels so far, what is open, and the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from dope.arrays import Box, Labels, Mask
+from dope.label_energy import LabelEnergy
+from dope.methods.label_proof import LabelProof
+from dope.methods.open_part import OpenPart
+from dope.pairs import GraphPairs, GridPairs
+from dope.protocols import Problem
+
+# Of a grid, sites that are open become a graph of their own where they are less than this fraction of all.
+WORTH_A_GRAPH = 0.25
+
+
+class LabelArrays:
+    """Labels in memory; where they are `open`, others may be better."""
+
+    def __init__(self, energy: LabelEnergy, problem: Problem) -> None:
+        self._energy, self._problem = energy, problem
+        self.rounding_error = 0.0
+        self.given = problem.start is not None
+        inside = energy.pairs.inside if isinstance(energy.pairs, GridPairs) else None
+        self.open: Mask = np.ones(energy.shape, dtype=np.bool_) if inside is None else inside.copy()
+        self.labels: Labels = np.zeros(energy.shape, dtype=energy.label_type)
+        if problem.start is not None:
+            self.labels[:] = problem.start.labels
+        else:
+            self.labels[:] = np.argmin(energy.costs, axis=-1)
+        self.labels[~self.open] = 0
+
+    def read(self, box: Box | None) -> Labels:
+        """A copy of the labels of a box, or of all."""
+        return np.array(self.labels if box is None else self.labels[box])
+
+    @property
+    def left(self) -> int:
+        """How many sites are open."""
+        return int(np.count_nonzero(self.open))
+
+    def prove(self) -> Iterator[tuple[int, int]]:
+        """Decide sites for one label after the other: the label, and how many."""
+        proof = LabelProof(self._energy, self._problem)
+        self.rounding_error += proof.rounding_error
+        for label in range(self._energy.label_count):
+            before = proof.prove(label)
+            decided = self.open & ~proof.open
+            self.labels[decided] = proof.labels[decided]
+            self.open[decided] = False
+            yield label, before
+
+    def part(self) -> OpenPart | None:
+        """What is open as a problem of its own, None where that is most of all sites."""
+        left, sites = self.left, self._energy.pairs.sites
+        limit = sites if isinstance(self._energy.pairs, GraphPairs) else WORTH_A_GRAPH * sites
+        return OpenPart.of(self._energy, self.labels, self.open) if left < limit else None
+
+    def exactly(self) -> Fraction:
+        """The energy of the labels."""
+        return self._energy.exactly(self.labels)

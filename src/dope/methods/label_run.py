@@ -1,0 +1,178 @@
+"""A run of `Moves`: what is proved, what is left, and what moves make of that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dope.arrays import Labels, Mask
+from dope.energy import Energy
+from dope.label_energy import LabelEnergy
+from dope.methods.exact import Exact
+from dope.methods.label_arrays import LabelArrays
+from dope.methods.label_moves import Kind, Mover, Solve
+from dope.methods.label_proof import LabelProof
+from dope.methods.lending import Minimizers
+from dope.methods.open_part import OpenPart
+from dope.pairs import GridPairs
+from dope.partition import Partition
+from dope.protocols import Answer, FlowSolver, Problem
+from dope.live import LiveLabels
+from dope.rounding import nearest, rounded_down
+from dope.steps import LabelStep
+from dope.sums import exact_sum
+
+
+class LabelRun:
+    """Its labels are those of the ground; `rest` is what is paid outside the part that is left."""
+
+    def __init__(self, energy: LabelEnergy, problem: Problem, kind: Kind) -> None:
+        self._energy, self._problem, self._kind = energy, problem, kind
+        self.ground = LabelArrays(energy, problem)
+        self._sites = energy.pairs.sites
+        self._round = 0
+        self._bound: Fraction | None = None
+        self._value: Fraction | None = None
+        problem.live.show(self.ground.read)
+
+    @property
+    def _provable(self) -> bool:
+        return (
+            self._energy.metric.kind == "potts"
+            and self._energy.pairs.lowest >= 0.0
+            and isinstance(self._problem.solver, FlowSolver)
+        )
+
+    def prove(self) -> Iterator[LabelStep]:
+        """Labels that are decided whatever the others are."""
+        if self._provable:
+            for label, changed in self.ground.prove():
+                yield self._step("prove", label=label, changed=changed)
+
+    def move(self, cycles: int | None) -> Iterator[LabelStep]:
+        """The rest."""
+        if not self.ground.left:
+            return
+        part = self.ground.part()
+        if part is None:
+            yield from self._moved(_Rest(self._energy, self.ground.labels, self.ground.open), cycles)
+            return
+        if not self.ground.given:
+            self._put(part, part.cheapest())
+        if self._provable:
+            part = yield from self._proved_again(part)
+        if len(part.sites):
+            labels = self.ground.labels.ravel()[part.sites]
+            yield from self._moved(_Rest(part.energy, labels, np.ones(len(labels), dtype=np.bool_), part), cycles)
+
+    def _proved_again(self, part: OpenPart) -> Any:
+        """What is left of a part once labels are proved that follow from those that are fixed by now."""
+        while len(part.sites):
+            problem = replace(self._problem, partition=Partition.graph(part.energy.pairs, 1))
+            proof = LabelProof(part.energy, problem)
+            changed = sum(proof.prove(label) for label in range(self._energy.label_count))
+            if not changed:
+                return part
+            self.ground.rounding_error += proof.rounding_error + part.slack
+            labels = self.ground.labels.ravel()[part.sites]
+            labels[~proof.open] = proof.labels[~proof.open]
+            self._put(part, labels)
+            self.ground.open.reshape(-1)[part.sites[~proof.open]] = False
+            yield self._step("prove", changed=changed)
+            part = part.rest(labels, proof.open)
+        return part
+
+    def _put(self, part: OpenPart, labels: Labels) -> None:
+        self.ground.labels.reshape(-1)[part.sites] = labels
+
+    def _moved(self, rest: _Rest, cycles: int | None) -> Iterator[LabelStep]:
+        outside = self.ground.exactly() - rest.energy.exactly(rest.labels)
+        slack = 0.0 if rest.part is None else rest.part.slack
+        error = Fraction(self.ground.rounding_error) + Fraction(slack)
+        self._bound = outside + rest.bound() - error
+        self._value = outside + rest.energy.exactly(rest.labels)
+        yield self._step("bound", labels=True)
+        mover = Mover(rest.energy, rest.labels, rest.free, solve_with(self._problem))
+        done, changed = 0, 1
+        while changed and (cycles is None or done < cycles):
+            changed = sum(mover.cycle(self._kind))
+            if rest.part is not None:
+                self._put(rest.part, rest.labels)
+            self._value = outside + rest.energy.exactly(rest.labels)
+            done += 1
+            yield self._step("move", changed=changed, labels=True)
+
+    def _step(self, doing: str, *, label: int | None = None, changed: int = 0, labels: bool = False) -> LabelStep:
+        self._round += 1
+        left = self.ground.left
+        value, bound = self._value, self._bound
+        return LabelStep(
+            round=self._round,
+            energy=None if value is None else nearest(value),
+            labels=self.ground.read(None) if labels else None,
+            lower_bound=None if bound is None else rounded_down(bound),
+            proved=1.0 - left / self._sites,
+            rounding_error=self.ground.rounding_error,
+            doing=doing,
+            label=label,
+            changed=changed,
+            open=left,
+        )
+
+    def last(self, stopped: str | None) -> LabelStep:
+        """Where it ends: the labels, their energy, and what bounds it."""
+        self._value = self.ground.exactly()
+        exact = not self.ground.left
+        if exact:
+            self._bound = self._value - Fraction(self.ground.rounding_error)
+        exact = exact or (self._bound is not None and self._value <= self._bound)
+        step = self._step("end", labels=True)
+        return replace(
+            step, exact=exact, proved=1.0 if exact else step.proved, stopped=stopped or ("exact" if exact else "settled")
+        )
+
+
+class _Rest:
+    """What moves work on: an energy, its labels, and the sites that are free."""
+
+    def __init__(self, energy: LabelEnergy, labels: Labels, free: Mask, part: OpenPart | None = None) -> None:
+        self.energy, self.labels, self.free, self.part = energy, labels, free, part
+
+    def bound(self) -> Fraction:
+        """Every site takes its least cost, fixed ones their own, and every pair the least it can pay."""
+        energy = self.energy
+        fixed = np.take_along_axis(energy.costs, self.labels[..., None].astype(np.int64), axis=-1)[..., 0]
+        least = np.where(self.free, energy.costs.min(axis=-1), fixed)
+        matrix, pairs = energy.metric.matrix(energy.label_count), energy.pairs
+        low, high = Fraction(float(min(0.0, matrix.min()))), Fraction(float(max(0.0, matrix.max())))
+        of_pairs = low * pairs.attractive.total() if low else Fraction(0)
+        if pairs.lowest < 0.0:
+            of_pairs -= high * pairs.repulsive.total()
+        return Fraction(energy.constant) + exact_sum(np.ascontiguousarray(least)) + of_pairs
+
+
+def solve_with(problem: Problem) -> Solve:
+    """How moves are solved: over the blocks of the problem where it has several, and threads to work on them."""
+    minimizers, partition = Minimizers(problem.solver), problem.partition
+    threads = len(partition.blocks) > 1 and not getattr(problem.executor, "elsewhere", False)
+
+    def solve(choice: Energy) -> Answer:
+        in_blocks = threads and choice.shape == partition.shape and isinstance(choice.pairs, GridPairs)
+        if in_blocks and choice.submodular and isinstance(problem.solver, FlowSolver):
+            return _solved_in_blocks(choice, problem)
+        with minimizers.lent(choice) as minimizer:
+            return minimizer.minimize(choice.unary, start=np.zeros(choice.shape, dtype=np.bool_))
+
+    return solve
+
+
+def _solved_in_blocks(choice: Energy, problem: Problem) -> Answer:
+    binary = replace(problem, energy=choice, start=None, live=LiveLabels(), certificate=None)
+    *_, last = Exact().steps(binary)
+    assert last.labels is not None
+    return Answer(last.labels, exact=True, rounding_error=last.rounding_error)

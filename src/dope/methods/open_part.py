@@ -1,0 +1,139 @@
+"""The sites that are open, as an energy of a graph of their own, with all others at labels that they keep.
+
+    E(x) = rest + sum over open i of ( c_i(x_i) + sum over fixed j of w_ij V(x_i, x_j) ) + pairs between open sites
+
+Where few sites are open this is far smaller than the grid, and has no boxes to care for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import MOST_PLACES, Box, Labels, Mask, Reals, Sites, binary_places, measure_span
+from dope.label_energy import LabelEnergy
+from dope.methods.tiling import global_sites, seen_from, sides
+from dope.metric import Metric
+from dope.pairs import GraphPairs, GridPairs, sorted_graph
+
+# Sums of so many units are exact in float64, also while they are added up.
+MOST_UNITS = 2.0**52
+ENDS = ("first", "second")
+
+
+@dataclass(frozen=True, eq=False)
+class OpenPart:
+    """Open sites (flat, rising), and what they pay, others fixed; `slack` is how far sums can be from their terms."""
+
+    sites: Sites
+    energy: LabelEnergy
+    slack: float
+
+    @classmethod
+    def of(cls, energy: LabelEnergy, labels: Labels, open_sites: Mask) -> OpenPart:
+        """Of an energy in memory."""
+        if isinstance(energy.pairs, GridPairs):
+            whole = tuple(slice(0, n) for n in energy.shape)
+            return joined([Piece.of(energy, labels, open_sites, whole, whole, energy.shape)], energy.metric)
+        return joined([Piece.of_graph(energy, labels, open_sites)], energy.metric)
+
+    @property
+    def bytes(self) -> int:
+        pairs = self.energy.pairs
+        assert isinstance(pairs, GraphPairs)
+        return int(self.energy.costs.nbytes + pairs.weights.nbytes * 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """What a box has of an open part: its open sites, their costs, and the pairs that begin there; sites of the whole.
+
+    `slack` is how far these costs, all together, can be from what they are the sums of.
+    """
+
+    sites: Sites
+    costs: Reals
+    first: Sites
+    second: Sites
+    weights: npt.NDArray[np.float64]
+    slack: float
+
+    @classmethod
+    def of(
+        cls, energy: LabelEnergy, labels: Labels, open_sites: Mask, box: Box, region: Box, shape: tuple[int, ...]
+    ) -> Piece:
+        """Of a box of a grid: energy, labels and open sites are those of its region, which holds all neighbours."""
+        pairs = energy.pairs
+        assert isinstance(pairs, GridPairs)
+        mine = np.zeros(sides(region), dtype=np.bool_)
+        own = seen_from(box, region)
+        mine[own] = open_sites[own]
+        at = np.nonzero(mine)
+        flat = np.ravel_multi_index(at, mine.shape)
+        costs = energy.costs[at].astype(np.float64)
+        matrix = energy.metric.matrix(energy.label_count)
+        ends: list[tuple[Sites, Sites, npt.NDArray[np.float64]]] = []
+        for m, offset in enumerate(pairs.offsets.tolist()):
+            for sign in (1, -1):
+                other = tuple(a + sign * o for a, o in zip(at, offset, strict=True))
+                there = np.logical_and.reduce([(0 <= o) & (o < n) for o, n in zip(other, mine.shape, strict=True)])
+                rows = np.flatnonzero(there)
+                heads = tuple(o[rows] for o in other)
+                tails = tuple(a[rows] for a in at)
+                weights = pairs.weights_at(m, tails if sign == 1 else heads)
+                free = open_sites[heads]
+                kept = ~free & (weights != 0.0)
+                costs[rows[kept]] += weights[kept, None] * matrix[labels[tuple(h[kept] for h in heads)]]
+                if sign == 1:
+                    joins = free & (weights != 0.0)
+                    second = np.ravel_multi_index(tuple(h[joins] for h in heads), mine.shape)
+                    ends.append((flat[rows[joins]], second, weights[joins]))
+        first, second, weights = (np.concatenate(one) for one in zip(*ends, strict=True)) if ends else _no_pairs()
+        numbered = (global_sites(sites, shape, region) for sites in (flat, first, second))
+        sites, first, second = numbered
+        return cls(sites, costs, first, second, weights, _slack(energy, energy.costs[at]))
+
+    @classmethod
+    def of_graph(cls, energy: LabelEnergy, labels: Labels, open_sites: Mask) -> Piece:
+        """Of all of a graph."""
+        first, second, weights = energy.pairs.edges()
+        sites = np.flatnonzero(open_sites)
+        costs = np.asarray(energy.costs, dtype=np.float64).copy()
+        matrix = energy.metric.matrix(energy.label_count)
+        for tail, head in ((first, second), (second, first)):
+            kept = open_sites[tail] & ~open_sites[head]
+            np.add.at(costs, tail[kept], weights[kept, None] * matrix[labels[head[kept]]])
+        joins = open_sites[first] & open_sites[second]
+        slack = _slack(energy, energy.costs)
+        return cls(sites, costs[sites], first[joins], second[joins], weights[joins], slack)
+
+
+def joined(pieces: list[Piece], metric: Metric) -> OpenPart:
+    """All pieces of an open part as one."""
+    sites = np.concatenate([one.sites for one in pieces])
+    order = np.argsort(sites)
+    sites, costs = sites[order], np.concatenate([one.costs for one in pieces])[order]
+    first, second = (np.searchsorted(sites, np.concatenate([getattr(one, end) for one in pieces])) for end in ENDS)
+    weights = np.concatenate([one.weights for one in pieces])
+    pairs = sorted_graph(len(sites), first.astype(np.int64), second.astype(np.int64), weights)
+    return OpenPart(sites, LabelEnergy(costs, pairs, metric), sum(one.slack for one in pieces))
+
+
+def _slack(energy: LabelEnergy, costs: npt.NDArray[Any]) -> float:
+    """What rounding sums of costs and products of weights can come to; nothing where all are binary fractions."""
+    pairs, matrix = energy.pairs, energy.metric.matrix(energy.label_count)
+    span, of_pairs = measure_span(costs, most=MOST_PLACES), pairs.binary_places()
+    largest = span.largest + pairs.strength * float(np.abs(matrix).max(initial=0.0))
+    of_metric = binary_places([matrix])
+    if span.places is not None and of_pairs is not None and of_metric is not None:
+        places = max(span.places, of_pairs + of_metric)
+        if largest * 2.0**places <= MOST_UNITS:
+            return 0.0
+    return 4.0 * len(costs) * (pairs.degree + 1) * largest * float(np.finfo(np.float64).eps)
+
+
+def _no_pairs() -> tuple[Sites, Sites, npt.NDArray[np.float64]]:
+    return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
