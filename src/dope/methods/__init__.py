@@ -3,5 +3,6 @@
 from dope.methods.admm import Admm
 from dope.methods.bracketing import Bracketing
 from dope.methods.exact import Exact
+from dope.methods.moves import Moves
 
-__all__ = ["Admm", "Bracketing", "Exact"]
+__all__ = ["Admm", "Bracketing", "Exact", "Moves"]

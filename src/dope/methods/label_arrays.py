@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dope.arrays import Box, Labels, Mask
 from dope.label_energy import LabelEnergy
@@ -31,7 +33,7 @@ class LabelArrays:
         if problem.start is not None:
             self.labels[:] = problem.start.labels
         else:
-            self.labels[:] = np.argmin(energy.costs, axis=-1)
+            self.labels[:] = cheapest(energy.costs, inside)
         self.labels[~self.open] = 0
 
     def read(self, box: Box | None) -> Labels:
@@ -57,9 +59,19 @@ class LabelArrays:
     def part(self) -> OpenPart | None:
         """What is open as a problem of its own, None where that is most of all sites."""
         left, sites = self.left, self._energy.pairs.sites
+        if self._energy.metric is None:
+            return None
         limit = sites if isinstance(self._energy.pairs, GraphPairs) else WORTH_A_GRAPH * sites
         return OpenPart.of(self._energy, self.labels, self.open) if left < limit else None
 
     def exactly(self) -> Fraction:
         """The energy of the labels."""
         return self._energy.exactly(self.labels)
+
+
+def cheapest(costs: npt.NDArray[Any], inside: Mask | None) -> npt.NDArray[np.int64]:
+    """The first label that costs least at each site by itself; anything outside a mask."""
+    if inside is not None and costs.dtype.kind == "f":
+        costs = np.where(inside[..., None], costs, costs.dtype.type(0))
+    found: npt.NDArray[np.int64] = np.argmin(costs, axis=-1)
+    return found

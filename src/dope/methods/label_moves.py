@@ -75,7 +75,7 @@ class Mover:
             return 0
         where, energy = self._window(differ)
         before, after = np.ascontiguousarray(self.labels[where]), np.ascontiguousarray(proposal[where])
-        choice = energy.fusion(before, after)
+        choice = energy.fusion(before, after, before=0.0)  # what they are above that is all that counts
         taken = _taken(self.solve(choice), choice, before != after)
         if taken is None:
             return 0

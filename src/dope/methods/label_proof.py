@@ -28,7 +28,7 @@ from dope.live import LiveLabels
 from dope.methods.exact import Exact
 from dope.methods.margins import Margins
 from dope.methods.tiling import bounding_box
-from dope.pairs import GraphPairs, GridPairs
+from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition
 from dope.protocols import Problem, require_flow_solver
 
@@ -41,9 +41,10 @@ class LabelProof:
 
     def __init__(self, energy: LabelEnergy, problem: Problem) -> None:
         """`problem` says which solver and executor to use, and how a grid is cut into blocks."""
+        assert not isinstance(energy.pairs, TablePairs)
         self._problem, self._pairs = problem, energy.pairs
         inside = self._pairs.inside if isinstance(self._pairs, GridPairs) else None
-        self._margins = Margins.of(energy.costs, inside)
+        self._margins = Margins.of(energy)
         solver = require_flow_solver(problem.solver, "open_blocks", method="a proof of labels")
         margins, sites = self._margins, self._pairs.sites
         of_pairs = self._pairs.binary_places()

@@ -19,7 +19,7 @@ from dope.methods.label_moves import Kind, Mover, Solve
 from dope.methods.label_proof import LabelProof
 from dope.methods.lending import Minimizers
 from dope.methods.open_part import OpenPart
-from dope.pairs import GridPairs
+from dope.pairs import GridPairs, TablePairs
 from dope.partition import Partition
 from dope.protocols import Answer, FlowSolver, Problem
 from dope.live import LiveLabels
@@ -42,11 +42,9 @@ class LabelRun:
 
     @property
     def _provable(self) -> bool:
-        return (
-            self._energy.metric.kind == "potts"
-            and self._energy.pairs.lowest >= 0.0
-            and isinstance(self._problem.solver, FlowSolver)
-        )
+        metric = self._energy.metric
+        potts = metric is not None and metric.kind == "potts" and self._energy.is_metric
+        return potts and isinstance(self._problem.solver, FlowSolver)
 
     def prove(self) -> Iterator[LabelStep]:
         """Labels that are decided whatever the others are."""
@@ -148,12 +146,22 @@ class _Rest:
         energy = self.energy
         fixed = np.take_along_axis(energy.costs, self.labels[..., None].astype(np.int64), axis=-1)[..., 0]
         least = np.where(self.free, energy.costs.min(axis=-1), fixed)
-        matrix, pairs = energy.metric.matrix(energy.label_count), energy.pairs
-        low, high = Fraction(float(min(0.0, matrix.min()))), Fraction(float(max(0.0, matrix.max())))
-        of_pairs = low * pairs.attractive.total() if low else Fraction(0)
-        if pairs.lowest < 0.0:
-            of_pairs -= high * pairs.repulsive.total()
-        return Fraction(energy.constant) + exact_sum(np.ascontiguousarray(least)) + of_pairs
+        if isinstance(energy.pairs, GridPairs) and energy.pairs.inside is not None:
+            least[~energy.pairs.inside] = 0
+        return Fraction(energy.constant) + exact_sum(np.ascontiguousarray(least)) + _least_of_pairs(energy)
+
+
+def _least_of_pairs(energy: LabelEnergy) -> Fraction:
+    pairs = energy.pairs
+    if isinstance(pairs, TablePairs):
+        return exact_sum(np.ascontiguousarray(pairs.tables.min(axis=(1, 2))))
+    assert energy.metric is not None
+    matrix = energy.metric.matrix(energy.label_count)
+    low, high = Fraction(float(min(0.0, matrix.min()))), Fraction(float(max(0.0, matrix.max())))
+    of_pairs = low * pairs.attractive.total() if low else Fraction(0)
+    if pairs.lowest < 0.0:
+        of_pairs -= high * pairs.repulsive.total()
+    return of_pairs
 
 
 def solve_with(problem: Problem) -> Solve:

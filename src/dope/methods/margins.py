@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import MOST_PLACES, Index, Labels, Mask, Reals, label_type, measure_span
+from dope.arrays import MOST_PLACES, Index, Labels, Reals, measure_span, most_places
 from dope.cancellation import check_cancelled
-from dope.pairs import strips
+from dope.label_energy import LabelEnergy
+from dope.pairs import GridPairs, strips
 
 # Sites at a time: their costs stay in a cache while labels are compared one after the other.
 STRIP_SITES = 1 << 14
@@ -37,26 +38,28 @@ class Margins:
     places: int | None
 
     @classmethod
-    def of(cls, costs: npt.NDArray[Any], inside: Mask | None = None) -> Margins:
-        """Costs (*sites, L) in memory; sites outside a mask count for nothing."""
-        shape, number = costs.shape[:-1], costs.shape[-1]
+    def of(cls, energy: LabelEnergy) -> Margins:
+        """Of an energy in memory; sites outside its mask count for nothing."""
+        costs, shape, number = energy.costs, energy.shape, energy.label_count
+        inside = energy.pairs.inside if isinstance(energy.pairs, GridPairs) else None
         least, second = np.empty(shape), np.empty(shape)
-        labels = np.zeros(shape, dtype=_numbered(number))
+        labels: Labels = np.zeros(shape, dtype=energy.label_type)
         largest, total = 0.0, 0.0
+        found: list[int | None] = []
         for box in strips(shape, STRIP_SITES):
             check_cancelled()
             part = costs[box]
+            if inside is not None:  # outside, costs may be anything
+                part = np.where(inside[box][..., None], part, part.dtype.type(0))
             low, high, first = _two_least(part)
             least[box], second[box], labels[box] = low, high, first
             spread = part.astype(np.float64)
             spread -= low[..., None]
             np.put_along_axis(spread, first[..., None], (high - low)[..., None], axis=-1)
-            if inside is not None:
-                spread = spread[inside[box]]
             largest = max(largest, float(spread.max(initial=0.0)))
             total += float(spread.sum())
-        places = measure_span(costs, most=MOST_PLACES).places
-        return cls(costs, least, second, labels, largest, total / number, places)
+            found.append(measure_span(part, most=MOST_PLACES).places)
+        return cls(costs, least, second, labels, largest, total / number, most_places(found))
 
     def unary(self, label: int, where: Index) -> Reals:
         """u of a label at some sites."""
@@ -77,7 +80,3 @@ def _two_least(costs: npt.NDArray[Any]) -> tuple[Reals, Reals, npt.NDArray[np.in
         first[less] = label
         np.minimum(low, cost, out=low)
     return low, high, first
-
-
-def _numbered(number: int) -> np.dtype[Any]:
-    return np.dtype(np.uint8) if number == 2 else label_type(number)

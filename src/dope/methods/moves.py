@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dope.errors import InputError
 from dope.label_energy import LabelEnergy
 from dope.methods.label_moves import Kind
 from dope.methods.label_run import LabelRun
+from dope.pairs import TablePairs
 from dope.protocols import Leave, Problem
 from dope.steps import LabelStep
 
@@ -83,18 +84,30 @@ def label_energy_of(problem: Problem) -> LabelEnergy:
 
 def kind_for(energy: LabelEnergy, kind: Kind | None) -> Kind:
     """The moves that suit an energy; those that a caller wants, if they do."""
-    attracts, metric, number = energy.pairs.lowest >= 0.0, energy.metric, energy.label_count
     if kind is None:
-        if not attracts:
-            return "fusion"
-        return "expansion" if metric.is_metric else "swap" if metric.is_semimetric else "fusion"
-    if kind != "fusion" and not attracts:
-        raise InputError(
-            f"Moves: kind is {kind!r}, and a pair weight is as low as {energy.pairs.lowest:g}; expected weights of 0 "
-            f"or more. Leave kind out, or use Moves(kind='fusion')."
-        )
-    if kind == "expansion" and not metric.is_metric:
-        raise InputError(f"Moves: kind is 'expansion', {_no_metric(energy)}")
-    if kind == "swap" and not metric.is_semimetric:
-        raise InputError("Moves: kind is 'swap', and some V(a, b) is below 0; use Moves(kind='fusion').")
-    return cast(Kind, kind)
+        return "expansion" if energy.is_metric else "swap" if energy.is_semimetric else "fusion"
+    if kind == "expansion" and not energy.is_metric:
+        raise InputError(f"Moves: kind is 'expansion', {_fault(energy, 'expansion')}")
+    if kind == "swap" and not energy.is_semimetric:
+        raise InputError(f"Moves: kind is 'swap', {_fault(energy, 'swap')}")
+    return kind
+
+
+def _fault(energy: LabelEnergy, kind: Kind) -> str:
+    """Why moves of a kind are no minimum cuts, and what to use instead."""
+    metric = energy.metric
+    other = "leave kind out, or use Moves(kind='swap')" if energy.is_semimetric else "use Moves(kind='fusion')"
+    if metric is None or isinstance(energy.pairs, TablePairs):
+        needed = "V(a, c) + V(b, b) <= V(a, b) + V(b, c)" if kind == "expansion" else "V(a, b) + V(b, a) >= 0"
+        return f"and the table of some pair has labels without {needed}; {other}."
+    if energy.pairs.lowest < 0.0:
+        return f"and a pair weight is as low as {energy.pairs.lowest:g}; expected weights of 0 or more: {other}."
+    triple = metric.broken_triple(energy.label_count)
+    if kind == "swap" or triple is None:
+        return f"and some labels cost less than equal ones; {other}."
+    a, b, c = triple
+    v = metric.matrix(energy.label_count)
+    return (
+        f"and V({a}, {c}) = {v[a, c]:g} is more than V({a}, {b}) + V({b}, {c}) = {v[a, b] + v[b, c]:g}; expected a "
+        f"metric: {other}."
+    )

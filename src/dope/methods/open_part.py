@@ -17,7 +17,7 @@ from dope.arrays import MOST_PLACES, Box, Labels, Mask, Reals, Sites, binary_pla
 from dope.label_energy import LabelEnergy
 from dope.methods.tiling import global_sites, seen_from, sides
 from dope.metric import Metric
-from dope.pairs import GraphPairs, GridPairs, sorted_graph
+from dope.pairs import GraphPairs, GridPairs, TablePairs, sorted_graph
 
 # Sums of so many units are exact in float64, also while they are added up.
 MOST_UNITS = 2.0**52
@@ -34,17 +34,21 @@ class OpenPart:
 
     @classmethod
     def of(cls, energy: LabelEnergy, labels: Labels, open_sites: Mask) -> OpenPart:
-        """Of an energy in memory."""
+        """Of an energy in memory whose pairs have one metric."""
+        assert energy.metric is not None
         if isinstance(energy.pairs, GridPairs):
             whole = tuple(slice(0, n) for n in energy.shape)
             return joined([Piece.of(energy, labels, open_sites, whole, whole, energy.shape)], energy.metric)
         return joined([Piece.of_graph(energy, labels, open_sites)], energy.metric)
 
-    @property
-    def bytes(self) -> int:
-        pairs = self.energy.pairs
-        assert isinstance(pairs, GraphPairs)
-        return int(self.energy.costs.nbytes + pairs.weights.nbytes * 3)
+    def cheapest(self) -> Labels:
+        """The label that costs least at each site by itself."""
+        return np.argmin(self.energy.costs, axis=-1).astype(self.energy.label_type)
+
+    def rest(self, labels: Labels, open_sites: Mask) -> OpenPart:
+        """What is still open of it."""
+        part = OpenPart.of(self.energy, labels, open_sites)
+        return OpenPart(self.sites[part.sites], part.energy, self.slack + part.slack)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,7 @@ class Piece:
     ) -> Piece:
         """Of a box of a grid: energy, labels and open sites are those of its region, which holds all neighbours."""
         pairs = energy.pairs
-        assert isinstance(pairs, GridPairs)
+        assert isinstance(pairs, GridPairs) and energy.metric is not None
         mine = np.zeros(sides(region), dtype=np.bool_)
         own = seen_from(box, region)
         mine[own] = open_sites[own]
@@ -99,6 +103,7 @@ class Piece:
     @classmethod
     def of_graph(cls, energy: LabelEnergy, labels: Labels, open_sites: Mask) -> Piece:
         """Of all of a graph."""
+        assert isinstance(energy.pairs, GraphPairs) and energy.metric is not None
         first, second, weights = energy.pairs.edges()
         sites = np.flatnonzero(open_sites)
         costs = np.asarray(energy.costs, dtype=np.float64).copy()
@@ -124,7 +129,9 @@ def joined(pieces: list[Piece], metric: Metric) -> OpenPart:
 
 def _slack(energy: LabelEnergy, costs: npt.NDArray[Any]) -> float:
     """What rounding sums of costs and products of weights can come to; nothing where all are binary fractions."""
-    pairs, matrix = energy.pairs, energy.metric.matrix(energy.label_count)
+    pairs, metric = energy.pairs, energy.metric
+    assert not isinstance(pairs, TablePairs) and metric is not None
+    matrix = metric.matrix(energy.label_count)
     span, of_pairs = measure_span(costs, most=MOST_PLACES), pairs.binary_places()
     largest = span.largest + pairs.strength * float(np.abs(matrix).max(initial=0.0))
     of_metric = binary_places([matrix])
