@@ -23,9 +23,10 @@ from dope.arrays import BinaryLabels, Box, Labels, Mask
 from dope.cancellation import check_cancelled
 from dope.energy import Energy
 from dope.label_energy import LabelEnergy
+from dope.methods.lending import Minimizers
 from dope.methods.tiling import bounding_box
 from dope.pairs import GridPairs
-from dope.protocols import Answer
+from dope.protocols import Answer, BlockSolver
 
 Kind = Literal["expansion", "swap", "fusion"]
 Solve = Callable[[Energy], Answer]
@@ -51,6 +52,13 @@ class Mover:
             if self._tried.get(move) != self._version:
                 check_cancelled()
                 yield self._try(move)
+
+    def settle(self, kind: Kind) -> int:
+        """Cycles until no move of a kind lowers the energy; how many sites were changed, all times counted."""
+        total = 0
+        while changed := sum(self.cycle(kind)):
+            total += changed
+        return total
 
     def _try(self, move: tuple[int, ...]) -> int:
         changed = self.fuse(self._proposal(move))
@@ -91,6 +99,17 @@ class Mover:
         assert box is not None
         where = pairs.around(box)
         return where, energy if where == energy.whole else energy.at(where)
+
+
+def solving(solver: BlockSolver) -> Solve:
+    """Each move as one problem, in memory that was lent to the one before."""
+    minimizers = Minimizers(solver)
+
+    def solve(choice: Energy) -> Answer:
+        with minimizers.lent(choice) as minimizer:
+            return minimizer.minimize(choice.unary, start=np.zeros(choice.shape, dtype=np.bool_))
+
+    return solve
 
 
 def _taken(answer: Answer, choice: Energy, differ: Mask) -> BinaryLabels | None:

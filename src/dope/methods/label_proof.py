@@ -113,7 +113,7 @@ def _smallest_minimizer(energy: Energy, partition: Partition, problem: Problem, 
     )
     *_, last = Exact().steps(binary)
     assert last.labels is not None
-    return last.labels
+    return last.labels.astype(np.bool_, copy=False)
 
 
 def _within(partition: Partition, box: Box) -> Partition:

@@ -17,8 +17,8 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.footprint import PROCESS_BYTES, whole_bytes
-from dope.memory import as_text, available_bytes, budget_of
 from dope.label_energy import LabelEnergy
+from dope.memory import as_text, available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact, Moves
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition, layout_of
@@ -301,7 +301,7 @@ class _Asked:
         )
 
     def _layout(self, method: Method) -> tuple[int, ...]:
-        blocks, pairs = self.blocks, self.energy.pairs
+        blocks, pairs = self.blocks, cut_pairs(self.energy)
         if isinstance(blocks, Partition):
             return tuple(len(where) + 1 for where in blocks.cuts or ())
         return layout_of(pairs.shape, automatic_blocks(pairs, method) if blocks is None else blocks)
