@@ -16,9 +16,9 @@ from dope.pairs import GridPairs
 
 
 def info(
-    file: Annotated[str, typer.Argument(help="An image, volume or energy of any format that dope reads.")],
+    file: Annotated[str, typer.Argument(help="An image, volume or energy in any format that is read.")],
 ) -> None:
-    """Say what is in a file: shape, type, spacing, size; of an energy, its sites, labels and pairs."""
+    """Say what is in a file: shape, type, spacing, size; of an energy, sites and labels."""
     print_rows(_of_image(file) if is_image(file) or not is_energy(file) else _of_energy(file))
 
 

@@ -76,7 +76,7 @@ def minimize(
         bool, typer.Option("--save-on-cancel", help="On Ctrl-C, write the best labels so far.")
     ] = False,
 ) -> None:
-    """Minimize the energy in a file: a maximum cut, a QUBO, a Markov network of any number of labels, a minimum cut.
+    """Minimize the energy in a file: a maximum cut, a QUBO, a Markov network of any labels, a minimum cut.
 
     Examples: dope minimize G1.txt -o side.txt
 

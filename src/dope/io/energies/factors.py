@@ -139,8 +139,8 @@ def check_states(states: npt.NDArray[Any]) -> int:
     if (states != number).any():
         at = int(np.argmax(states != number))
         raise InputError(
-            f"variable {at} has {states[at]:g} states and variable 0 has {number}; expected the same number for all. Give "
-            "those with fewer some more, at a high cost."
+            f"variable {at} has {states[at]:g} states and variable 0 has {number}; expected the same number for all. "
+            "Give those with fewer some more, at a high cost."
         )
     return number
 

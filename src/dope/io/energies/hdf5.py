@@ -59,9 +59,9 @@ class Group:
         """A dataset of numbers along one axis."""
         found = self._member(name, "a dataset")
         what = f"{name!r} of {self.group.name!r}"
-        check_numbers(self.path, found.dtype, found.shape or (), any_shape=True)
-        if len(found.shape) != 1:
+        if len(found.shape or ()) != 1:
             raise self.error(f"{what} is of shape {found.shape}; expected one axis")
+        check_numbers(self.path, found.dtype, found.shape, any_shape=True)
         size = bytes_of(found.shape, found.dtype)
         require_bytes(f"{self.path}: {what}", 2 * size)
         return native(self._chunked(found, what) if found.chunks else self._whole(found, what, size))

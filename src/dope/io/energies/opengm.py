@@ -107,7 +107,7 @@ def _header(group: Group) -> tuple[int, int, list[tuple[int, int]]]:
     """The number of variables and of factors, and of each kind of functions."""
     header = _whole(group, "header").tolist()
     kinds = header[4] if len(header) > 4 else -1
-    if header[:1] != [2] or len(header) not in (5 + 2 * kinds, 6 + 2 * kinds):
+    if header[:1] != [2] or kinds < 0 or len(header) not in (5 + 2 * kinds, 6 + 2 * kinds):
         raise group.error(
             f"its header is {str(header[:8])[:60]}; expected version 2 of OpenGM's, 5 + 2 x kinds numbers"
         )

@@ -2,9 +2,9 @@
 
     p(x) ~ prod_f f(x_f),        energy = -sum_f log f(x_f)
 
-so that a minimum is a most probable assignment. Two states give an `Energy`, more of them a `LabelEnergy`. In a
-factor's table the last variable changes first. Factors of the same variables multiply. A zero would be an infinite cost,
-so it is refused: a small number in its place says "hardly ever". Evidence, which comes in a file of its own, is not read.
+so that a minimum is a most probable assignment. Two states give an `Energy`, more of them a `LabelEnergy`. In a table
+the last variable changes first. Factors of the same variables multiply. A zero would be an infinite cost, so it is
+refused: a small number in its place says "hardly ever". Evidence, which comes in a file of its own, is not read.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def load(path: Name, *, budget: int | None = None) -> Image:
 
 def is_image(path: Name) -> bool:
     """Whether a file is called as images are."""
-    return isinstance(path, (str, os.PathLike)) and _known_format(Path(path)) is not None
+    return _known_format(Path(path)) is not None
 
 
 def describe(path: Name) -> Description:
