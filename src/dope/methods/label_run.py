@@ -164,7 +164,7 @@ class _Rest:
         """Every site takes its least cost, fixed ones their own, and every pair the least it can pay."""
         energy = self.energy
         fixed = np.take_along_axis(energy.costs, self.labels[..., None].astype(np.int64), axis=-1)[..., 0]
-        least = np.where(self.free, energy.costs.min(axis=-1), fixed)
+        least = np.where(self.free, energy.costs.min(axis=-1), fixed).astype(np.float64)
         if isinstance(energy.pairs, GridPairs) and energy.pairs.inside is not None:
             least[~energy.pairs.inside] = 0
         return Fraction(energy.constant) + exact_sum(np.ascontiguousarray(least)) + _least_of_pairs(energy)
