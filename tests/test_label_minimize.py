@@ -125,10 +125,7 @@ def test_labels_go_where_they_are_wanted(kind, tmp_path):
             out = np.lib.format.open_memmap(place / "out.npy", mode="w+", dtype=np.uint8, shape=(24, 25))
         else:
             out = dope.io.open_labels(place / "out.npy", (24, 25), label_count=4)
-        if energy_from == "boxes":
-            result = boxed(potts, place, out=out)
-        else:
-            result = dope.minimize(potts(regions()), out=out)
+        result = boxed(potts, place, out=out) if energy_from == "boxes" else dope.minimize(potts(regions()), out=out)
         assert result.counts == expected.counts and result.labels.dtype == np.uint8
         np.testing.assert_array_equal(result.labels, expected.labels)
         np.testing.assert_array_equal(out[...], expected.labels)

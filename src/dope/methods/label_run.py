@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dope.arrays import Labels, Mask
+from dope.arrays import BinaryLabels, Labels, Mask
 from dope.energy import Energy
 from dope.label_energy import LabelEnergy
 from dope.live import LiveLabels
@@ -188,11 +188,11 @@ def solve_with(problem: Problem) -> Solve:
     whole, partition = solving(problem.solver), problem.partition
     threads = len(partition.blocks) > 1 and not getattr(problem.executor, "elsewhere", False)
 
-    def solve(choice: Energy) -> Answer:
+    def solve(choice: Energy, start: BinaryLabels) -> Answer:
         in_blocks = threads and choice.shape == partition.shape and isinstance(choice.pairs, GridPairs)
         if in_blocks and choice.submodular and isinstance(problem.solver, FlowSolver):
             return _solved_in_blocks(choice, problem)
-        return whole(choice)
+        return whole(choice, start)
 
     return solve
 
