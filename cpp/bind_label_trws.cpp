@@ -10,15 +10,33 @@ namespace {
 
 constexpr Index kMostLabels = 1 << 16;
 
-LabelCosts costs_from(const nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>& costs) {
-    const auto dtype = costs.dtype();
-    if (dtype == nb::dtype<std::uint8_t>()) return static_cast<const std::uint8_t*>(costs.data());
-    if (dtype == nb::dtype<std::uint16_t>()) return static_cast<const std::uint16_t*>(costs.data());
-    if (dtype == nb::dtype<std::int16_t>()) return static_cast<const std::int16_t*>(costs.data());
-    if (dtype == nb::dtype<std::int32_t>()) return static_cast<const std::int32_t*>(costs.data());
-    if (dtype == nb::dtype<float>()) return static_cast<const float*>(costs.data());
-    if (dtype == nb::dtype<double>()) return static_cast<const double*>(costs.data());
-    refuse_dtype(AnyArray(costs), "costs", "uint8, uint16, int16, int32, float32 or float64");
+template <class... Types>
+SiteCosts costs_of(const AnyArray& array) {
+    SiteCosts costs;
+    const bool known = ((array.dtype() == nb::dtype<Types>() &&
+                         (costs = static_cast<const Types*>(array.data()), true)) ||
+                        ...);
+    if (!known) {
+        refuse_dtype(array, "costs", "uint8, uint16, int16, int32, float32 or float64");
+    }
+    return costs;
+}
+
+// An array that lies in row-major order and is read there: it is kept.
+AnyArray in_place(nb::handle object, const Point& shape, const std::string& name,
+                  LabelProblem& problem) {
+    const AnyArray array = array_from(object, name);
+    require_shape(array, shape, name);
+    const Point strides = row_major_strides(shape);
+    for (std::size_t a = 0; a < shape.size(); ++a) {
+        if (shape[a] > 1 && array.stride(a) != strides[a] && volume(shape) > 0) {
+            throw std::invalid_argument(name +
+                                        " does not lie in row-major order: expected an array "
+                                        "that does");
+        }
+    }
+    problem.keep.push_back(view_of<char>(array).keep);
+    return array;
 }
 
 LabelMetric metric_from(const std::string& kind, Index labels, double limit, nb::handle table) {
@@ -37,25 +55,32 @@ LabelMetric metric_from(const std::string& kind, Index labels, double limit, nb:
 }
 
 std::unique_ptr<LabelTrws> label_trws_from(const Neighbors& neighbors, const nb::object& costs,
-                                           const std::string& metric, double limit,
-                                           const nb::object& table, const nb::object& tables,
-                                           bool single) {
-    nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> values;
-    if (!nb::try_cast(costs, values) || values.ndim() != 2 ||
-        static_cast<Index>(values.shape(0)) != neighbors.sites() || values.shape(1) < 2 ||
-        static_cast<Index>(values.shape(1)) > kMostLabels) {
-        throw std::invalid_argument("costs: expected a contiguous array of shape (" +
-                                    std::to_string(neighbors.sites()) + ", labels), 2 to " +
+                                           const nb::object& inside, const std::string& metric,
+                                           double limit, const nb::object& table,
+                                           const nb::object& tables, bool single) {
+    const Point shape = shape_of(array_from(costs, "costs"));
+    if (shape.size() != 2 || shape[1] < 2 || shape[1] > kMostLabels) {
+        throw std::invalid_argument("costs has shape " + text(shape) +
+                                    ": expected (sites, labels), 2 to " +
                                     std::to_string(kMostLabels) + " of them");
     }
-    const Index labels = static_cast<Index>(values.shape(1));
-    LabelProblem problem{costs_from(values), metric_from(metric, labels, limit, table), nullptr};
+    const Index labels = shape[1];
+    LabelProblem problem{{}, nullptr, metric_from(metric, labels, limit, table), nullptr, {}};
+    problem.costs =
+        costs_of<std::uint8_t, std::uint16_t, std::int16_t, std::int32_t, float, double>(
+            in_place(costs, {neighbors.sites(), labels}, "costs", problem));
+    if (!inside.is_none()) {
+        const AnyArray mask = in_place(inside, {neighbors.sites()}, "inside", problem);
+        require_dtype<bool>(mask, "inside", "bool");
+        problem.inside = static_cast<const std::uint8_t*>(mask.data());
+    }
     if (!tables.is_none()) {
         const auto pairs = neighbors.graph_pairs();
         if (!pairs)
             throw std::invalid_argument("tables: expected the pairs of a graph, not a grid");
-        problem.tables =
-            Contiguous<double>(tables, {*pairs, labels, labels}, "tables", "float64").data();
+        const AnyArray found = in_place(tables, {*pairs, labels, labels}, "tables", problem);
+        require_dtype<double>(found, "tables", "float64");
+        problem.tables = static_cast<const double*>(found.data());
     }
     return at_work([&](const Poll&) { return label_trws(neighbors, problem, single); });
 }
@@ -65,9 +90,9 @@ std::unique_ptr<LabelTrws> label_trws_from(const Neighbors& neighbors, const nb:
 void bind_label_trws(nb::module_& m) {
     nb::class_<LabelTrws>(m, "LabelTrws",
                           "Sequential tree-reweighted message passing with any number of labels.")
-        .def(nb::new_(&label_trws_from), nb::arg("neighbors"), nb::arg("costs"), nb::arg("metric"),
-             nb::arg("limit"), nb::arg("table").none(), nb::arg("tables").none(), nb::arg("single"),
-             nb::keep_alive<0, 2>(), nb::keep_alive<0, 6>())
+        .def(nb::new_(&label_trws_from), nb::arg("neighbors"), nb::arg("costs"),
+             nb::arg("inside").none(), nb::arg("metric"), nb::arg("limit"), nb::arg("table").none(),
+             nb::arg("tables").none(), nb::arg("single"))
         .def(
             "run",
             [](LabelTrws& self, Index rounds, double unit, Index threads) {

@@ -190,11 +190,11 @@ DOPE_INLINE void visit_any(SiteVisit<Message>& visit) {
     double* __restrict choice = room.choice();
 
     for (Index a = 0; a < count; ++a) choice[a] = theta[a];
-    for (const PairAtHand& pair : *visit.behind) add_price(metric, pair, visit.down, choice);
+    for (const PairAtHand& pair : visit.behind) add_price(metric, pair, visit.down, choice);
     // What is known of those ahead only helps to choose; the label's cost is without it.
     double* __restrict spoken = room.one();
     for (Index a = 0; a < count; ++a) spoken[a] = 0.0;
-    for (const PairAtHand& pair : *visit.ahead) {
+    for (const PairAtHand& pair : visit.ahead) {
         const Message* __restrict message = visit.messages + pair.slot * count;
         for (Index a = 0; a < count; ++a) spoken[a] += static_cast<double>(message[a]);
     }
@@ -207,7 +207,7 @@ DOPE_INLINE void visit_any(SiteVisit<Message>& visit) {
     while (visit.label + 1 < count && spoken[visit.label] != best) ++visit.label;
     visit.cost = choice[visit.label];
 
-    for (const PairAtHand& pair : *visit.behind) {
+    for (const PairAtHand& pair : visit.behind) {
         const Message* __restrict message = visit.messages + pair.slot * count;
         for (Index a = 0; a < count; ++a) theta[a] += static_cast<double>(message[a]);
     }
@@ -215,7 +215,7 @@ DOPE_INLINE void visit_any(SiteVisit<Message>& visit) {
     visit.lower->add(least);
     for (Index a = 0; a < count; ++a) theta[a] = visit.part * (theta[a] - least);
 
-    for (const PairAtHand& pair : *visit.ahead) {
+    for (const PairAtHand& pair : visit.ahead) {
         Message* __restrict message = visit.messages + pair.slot * count;
         double* __restrict h = room.one();
         for (Index a = 0; a < count; ++a) h[a] = theta[a] - static_cast<double>(message[a]);

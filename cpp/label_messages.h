@@ -1,6 +1,7 @@
 // What sequential tree-reweighted message passing does at one site: all its loops over labels.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "compensated_sum.h"
@@ -51,8 +52,7 @@ struct SiteVisit {
     const LabelMetric* metric;
     LabelRoom* room;    // theta() holds the site's costs at first
     Message* messages;  // of all pairs: those of slot s begin at s * labels
-    const std::vector<PairAtHand>* behind;
-    const std::vector<PairAtHand>* ahead;
+    std::span<const PairAtHand> behind, ahead;
     bool down;
     double part;  // of what is left at the site, for each pair ahead
 

@@ -98,6 +98,7 @@ class LabelTrwsOf final : public LabelTrws {
                 strength += std::abs(w) * (problem_.tables ? 2.0 * table_size(slot) : most);
             });
             part_[i] = above + below == 0 ? 0.0 : 1.0 / static_cast<double>(std::max(above, below));
+            most_pairs_ = std::max(most_pairs_, static_cast<std::size_t>(above + below));
             const double pairs = static_cast<double>(above + below);
             const auto [cheapest, dearest] = cost_sizes(i);
             const double cost = std::min(dearest, cheapest + 2.0 * (pairs + 1.0) * strength);
@@ -115,6 +116,7 @@ class LabelTrwsOf final : public LabelTrws {
 
     // |the least cost|, and the greatest |cost|.
     std::pair<double, double> cost_sizes(Index i) const {
+        if (!inside(i)) return {0.0, 0.0};
         return std::visit(
             [&](const auto* costs) {
                 double least = kInfinity, size = 0.0;
@@ -128,7 +130,13 @@ class LabelTrwsOf final : public LabelTrws {
             problem_.costs);
     }
 
+    bool inside(Index i) const { return !problem_.inside || problem_.inside[i]; }
+
     void read_costs(Index i, double* out) const {
+        if (!inside(i)) {
+            std::fill(out, out + count_, 0.0);
+            return;
+        }
         std::visit(
             [&](const auto* costs) {
                 const auto* row = costs + i * count_;
@@ -139,9 +147,9 @@ class LabelTrwsOf final : public LabelTrws {
 
     // What a thread has of its own.
     struct Hands {
-        explicit Hands(Index labels) : room(labels) {}
+        Hands(Index labels, std::size_t pairs) : room(labels), behind(pairs), ahead(pairs) {}
         LabelRoom room;
-        std::vector<PairAtHand> behind, ahead;
+        std::vector<PairAtHand> behind, ahead;  // of which a site uses the first
     };
 
     // Lines are begun in order, so the one before all others can always go on.
@@ -153,7 +161,7 @@ class LabelTrwsOf final : public LabelTrws {
         const Index lines = static_cast<Index>(done_.size());
         const Index workers = behind_.empty() && lines > 1 ? 1 : std::min(threads, lines);
         const auto work = [&](const Poll* asked) {
-            Hands hands(count_);
+            Hands hands(count_, most_pairs_);
             for (Index line; (line = next.fetch_add(1)) < lines && !stop.load();) {
                 walk<kUp>(line, hands, asked, stop);
             }
@@ -212,29 +220,28 @@ class LabelTrwsOf final : public LabelTrws {
 
     template <bool kUp>
     void visit(Index i, Hands& hands, CompensatedSum& lower, CompensatedSum& cost) {
-        hands.behind.clear();
-        hands.ahead.clear();
+        PairAtHand *behind = hands.behind.data(), *ahead = hands.ahead.data();
         neighbors_->visit_slots(i, [&](Index j, double w, Index slot) {
             if (w == 0.0) return;
             const double* table =
                 problem_.tables ? problem_.tables + slot * count_ * count_ : nullptr;
             if (kUp ? j > i : j < i) {
-                hands.ahead.push_back({slot, w, table, 0});
+                *ahead++ = {slot, w, table, 0};
             } else {
-                hands.behind.push_back({slot, w, table, labels_[j]});
+                *behind++ = {slot, w, table, labels_[j]};
             }
         });
         read_costs(i, hands.room.theta());
-        SiteVisit<Message> visit{&problem_.metric,
-                                 &hands.room,
-                                 messages_.data(),
-                                 &hands.behind,
-                                 &hands.ahead,
-                                 !kUp,
-                                 part_[i],
-                                 0,
-                                 0.0,
-                                 &lower};
+        SiteVisit<Message> visit{.metric = &problem_.metric,
+                                 .room = &hands.room,
+                                 .messages = messages_.data(),
+                                 .behind = {hands.behind.data(), behind},
+                                 .ahead = {hands.ahead.data(), ahead},
+                                 .down = !kUp,
+                                 .part = part_[i],
+                                 .label = 0,
+                                 .cost = 0.0,
+                                 .lower = &lower};
         visit_site(visit);
         labels_[i] = static_cast<std::uint16_t>(visit.label);
         cost.add(visit.cost);
@@ -243,6 +250,7 @@ class LabelTrwsOf final : public LabelTrws {
     std::shared_ptr<const Kind> neighbors_;
     LabelProblem problem_;
     Index number_, count_, line_;
+    std::size_t most_pairs_ = 0;                   // of one site
     std::vector<double> part_;                     // 1 / max(pairs up, pairs down)
     std::vector<GridNeighbors::LineStep> behind_;  // to the lines that others wait for
     SharedArray<Message> messages_;                // 0 at first

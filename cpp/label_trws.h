@@ -31,14 +31,17 @@
 
 namespace dope {
 
-// What labels cost: sites x labels numbers, one site after the other, finite, read in place.
-using LabelCosts = std::variant<const std::uint8_t*, const std::uint16_t*, const std::int16_t*,
-                                const std::int32_t*, const float*, const double*>;
+// Numbers in row-major order, one site after the other.
+using SiteCosts = std::variant<const std::uint8_t*, const std::uint16_t*, const std::int16_t*,
+                               const std::int32_t*, const float*, const double*>;
 
 struct LabelProblem {
-    LabelCosts costs;
+    SiteCosts costs;  // sites x labels, finite
+    const std::uint8_t*
+        inside;  // sites that are not cost nothing, whatever is written there; or null
     LabelMetric metric;
     const double* tables;  // of a graph: labels x labels for every pair instead; or null
+    std::vector<std::shared_ptr<const void>> keep;  // owners of these arrays
 };
 
 class LabelTrws {
@@ -60,7 +63,7 @@ class LabelTrws {
     virtual Index rounds() const = 0;
 };
 
-// The costs and tables must stay where they are. With `single` messages take half the memory.
+// With `single` messages take half the memory.
 std::unique_ptr<LabelTrws> label_trws(const Neighbors& neighbors, const LabelProblem& problem,
                                       bool single);
 
