@@ -33,7 +33,7 @@ _GIVEN = {
     "result": "Result",
     "run": "BlockBegun BlockDone BlockState Finished Run Stepped",
     "segmentation": "Segmentation segment",
-    "solvers": "Anneal Brute Icm LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
+    "solvers": "Anneal Brute Icm LabelTrwS LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
     "steps": "AdmmStep BracketingStep ExactStep LabelStep Step",
     "verify": "Verdict verify",
 }
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from dope.solvers import Anneal as Anneal
     from dope.solvers import Brute as Brute
     from dope.solvers import Icm as Icm
+    from dope.solvers import LabelTrwS as LabelTrwS
     from dope.solvers import LsaAux as LsaAux
     from dope.solvers import LsaTr as LsaTr
     from dope.solvers import MaxFlow as MaxFlow
