@@ -37,6 +37,7 @@ IMPORTS = (
     "tifffile",
     "imagecodecs",
     "nibabel",
+    "h5py",
     "PIL.PngImagePlugin",
     "PIL.JpegImagePlugin",
     "PIL.MpoImagePlugin",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts memory by /proc")
-for _package in ("zarr", "tifffile", "nibabel"):
+for _package in ("zarr", "tifffile", "nibabel", "h5py"):
     pytest.importorskip(_package)
 
 from hostile import all_cases  # noqa: E402

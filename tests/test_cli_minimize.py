@@ -13,8 +13,9 @@ import pytest
 import dope
 from dope.cli.methods import SOLVERS, solver_of
 from dope.io import ENERGY_FORMATS, read_image
+from opengm_files import TABLE, opengm
 from test_cli_segment import run
-from test_io_energies import DIMACS, GSET, QUBO, UAI, packed
+from test_io_energies import DIMACS, GSET, QUBO, UAI, packed, uai_text
 
 IN_FOLDER = pytest.mark.usefixtures("folder")
 
@@ -53,6 +54,36 @@ def test_the_value_is_told_in_the_words_of_the_format(name, words):
     assert "written" not in result.output
 
 
+@pytest.mark.parametrize("name", ["a.uai", "a.h5"])
+def test_labels_of_a_model_of_three_are_counted_and_written(folder, name):
+    pytest.importorskip("h5py")
+    costs = np.array([[0.0, 3, 3], [3, 3, 0], [3, 3, 0], [1, 2, 2]])
+    scopes = [[0], [1], [2], [3], [0, 1], [1, 2], [2, 3]]
+    tables = [*costs, *[1.0 - np.eye(3)] * 3]
+    if name == "a.uai":
+        (folder / name).write_text(uai_text(4, scopes, [np.exp(-table) for table in tables], 3))
+    else:
+        factors = [(TABLE, k, scope) for k, scope in enumerate(scopes)]
+        (folder / name).write_bytes(opengm([3] * 4, factors, {TABLE: tables}))
+    result = run("minimize", name, "-o", "labels.npy", "--json", "report.json")
+    assert result.exit_code == 0, result.output
+    assert "labels 0: 2 (50 %), 1: 0, 2: 2 (50 %)" in words_of(result) and "energy 3 " in words_of(result)
+    np.testing.assert_array_equal(np.load("labels.npy"), [0, 2, 2, 0])
+    assert np.load("labels.npy").dtype == np.uint8
+    record = json.loads((folder / "report.json").read_text())
+    assert record["problem"]["labels"] == 3 and record["result"]["counts"] == [2, 0, 2]
+    assert run("minimize", name, "-o", "labels.txt").exit_code == 0
+    assert (folder / "labels.txt").read_text() == "0\n2\n2\n0\n"
+    shown = words_of(run("info", name))
+    assert "sites 4, grid, 2 neighbours pairs 3 labels 3 metric potts" in shown
+
+
+@IN_FOLDER
+def test_info_tells_what_an_energy_is():
+    assert "format UAI Markov network sites 2, graph pairs 1 labels 2 submodular" in words_of(run("info", "u.uai"))
+    assert "format DIMACS max-flow" in words_of(run("info", "f.max"))
+
+
 @IN_FOLDER
 def test_what_is_to_be_maximized_may_be_minimized():
     result = run("minimize", "q.qubo", "--format", "qubo-min", "--solver", "brute")
@@ -68,7 +99,7 @@ def test_labels_and_a_report_are_written(folder):
     record = json.loads((folder / "report.json").read_text())
     assert record["objective"] == {"name": "maximum flow", "value": 4.0, "bound": 4.0}
     assert record["result"]["exact"] and record["result"]["gap"] == 0 and record["job"]["file"] == "f.max"
-    assert record["problem"] == {"format": "DIMACS max-flow", "sites": 3, "pairs": 0, "submodular": True}
+    assert record["problem"] == {"format": "DIMACS max-flow", "sites": 3, "labels": 2, "pairs": 0, "submodular": True}
     assert record["trace"] and record["versions"]["dope"] == dope.__version__
 
 

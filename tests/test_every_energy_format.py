@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from dope.errors import InputError
 from dope.io import ENERGY_FORMATS, read_energy, read_instance
+from opengm_files import TABLE
+from opengm_files import opengm as opengm_file
 from problems import rng_of
 from profiles import examples
 from test_energies import labellings
@@ -35,6 +37,14 @@ def uai(n, edges, weights):
     lines += [f"\n4\n{' '.join(map(repr, table))}" for table in tables]
     alike = np.log(2.0) * sum(weights)
     return "\n".join([*lines, ""]).encode(), lambda x: np.log(2.0) * _cut(x, edges, weights) - alike
+
+
+def opengm(n, edges, weights):
+    """A table for the unary of each site, and a rule for each pair."""
+    costs = [[0.0, k - 1.5] for k in range(n)]
+    factors = [(TABLE, k, [k]) for k in range(n)] + [(16006, k, list(edge)) for k, edge in enumerate(edges)]
+    content = opengm_file([2] * n, factors, {TABLE: costs, 16006: [[0.0, w] for w in weights]})
+    return content, lambda x: float((np.arange(n) - 1.5) @ x) + _cut(x, edges, weights)
 
 
 def dimacs(n, edges, weights):
@@ -78,6 +88,7 @@ WRITERS = {
     "qubo-min": qubo_min,
     "uai": uai,
     "dimacs": dimacs,
+    "opengm": opengm,
     "npz": npz,
     "npy": npy,
 }

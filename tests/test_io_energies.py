@@ -92,8 +92,8 @@ def networks(draw):
     return n, scopes, [np.exp(rng.normal(0, 2, (2,) * len(scope))) for scope in scopes]
 
 
-def uai_text(n, scopes, tables):
-    lines = ["MARKOV", str(n), " ".join(["2"] * n), str(len(scopes))]
+def uai_text(n, scopes, tables, states=2):
+    lines = ["MARKOV", str(n), " ".join([str(states)] * n), str(len(scopes))]
     lines += ["\t".join(map(str, [len(scope), *scope])) for scope in scopes]
     for table in tables:
         lines += ["", str(table.size), " ".join(repr(float(entry)) for entry in table.ravel())]

@@ -26,15 +26,15 @@ _GIVEN = {
     "executors": "Dask Futures Serial Threads",
     "io": "read_energy",
     "label_energy": "LabelEnergy",
-    "methods": "Admm Bracketing Exact",
+    "methods": "Admm Bracketing Exact Messages Moves",
     "partition": "Block Partition",
     "planning": "Plan plan",
     "protocols": "Answer BlockSolver Executor FlowMinimizer Method Minimizer Problem",
     "result": "Result",
     "run": "BlockBegun BlockDone BlockState Finished Run Stepped",
     "segmentation": "Segmentation segment",
-    "solvers": "Anneal Brute Icm LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
-    "steps": "AdmmStep BracketingStep ExactStep Step",
+    "solvers": "Anneal Brute Icm LabelTrwS LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
+    "steps": "AdmmStep BracketingStep ExactStep LabelStep Step",
     "verify": "Verdict verify",
 }
 _HOMES = {name: module for module, names in _GIVEN.items() for name in names.split()}
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from dope.methods import Admm as Admm
     from dope.methods import Bracketing as Bracketing
     from dope.methods import Exact as Exact
+    from dope.methods import Messages as Messages
+    from dope.methods import Moves as Moves
     from dope.partition import Block as Block
     from dope.partition import Partition as Partition
     from dope.planning import Plan as Plan
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from dope.solvers import Anneal as Anneal
     from dope.solvers import Brute as Brute
     from dope.solvers import Icm as Icm
+    from dope.solvers import LabelTrwS as LabelTrwS
     from dope.solvers import LsaAux as LsaAux
     from dope.solvers import LsaTr as LsaTr
     from dope.solvers import MaxFlow as MaxFlow
@@ -93,6 +96,7 @@ if TYPE_CHECKING:
     from dope.steps import AdmmStep as AdmmStep
     from dope.steps import BracketingStep as BracketingStep
     from dope.steps import ExactStep as ExactStep
+    from dope.steps import LabelStep as LabelStep
     from dope.steps import Step as Step
     from dope.verify import Verdict as Verdict
     from dope.verify import verify as verify

@@ -6,24 +6,27 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy.typing as npt
+
 from dope.energy import Energy
+from dope.label_energy import LabelEnergy
 from dope.partition import Partition
 from dope.planning import plan
-from dope.protocols import BlockSolver, Executor, Method
+from dope.protocols import BlockSolver, Executor, LabelSolver, Method
 from dope.result import Result
 from dope.run import Run
 from dope.steps import Step
 
 
 def minimize(
-    energy: Energy,
+    energy: Energy | LabelEnergy,
     *,
     blocks: int | Sequence[int] | Partition | None = None,
     overlap: float | int | None = None,
     method: Method | None = None,
-    solver: BlockSolver | None = None,
+    solver: BlockSolver | LabelSolver | None = None,
     executor: Executor | None = None,
-    start: Result | None = None,
+    start: Result | npt.ArrayLike | None = None,
     watch: Callable[[Step], object] | None = None,
     memory: int | str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -35,8 +38,8 @@ def minimize(
 
     Parameters
     ----------
-    energy : Energy
-        Its arrays may lie anywhere, see `Energy.grid`.
+    energy : Energy or LabelEnergy
+        Its arrays may lie anywhere, see `Energy.grid`. Labels of a `LabelEnergy` are numbers, in uint8 or uint16.
     blocks : int, tuple or Partition, optional
         A number of blocks, a number per axis, or the blocks themselves. By default it follows from the number of
         sites and of neighbours: one block for a small problem, else a number that threads can share, or as few as fit
@@ -47,15 +50,17 @@ def minimize(
     method : optional
         How blocks agree. Default `Exact()`, the global minimum, where no weight is negative and blocks do not overlap;
         `Bracketing()`, which finds the same labels box by box, where that does not fit into memory or blocks run in
-        other processes; else `Admm()`, with one round and two sweeps where weights are negative.
+        other processes; else `Admm()`, with one round and two sweeps where weights are negative. Of a `LabelEnergy`
+        `Moves()`, which proves what it can and lowers the rest.
     solver : optional
         What minimizes a block: anything with `prepare`. Default `MaxFlow()` where no weight is negative, else
-        `LsaTr()`, or `Brute()` for a handful of sites.
+        `LsaTr()`, or `Brute()` for a handful of sites. Of a `LabelEnergy`, `LabelTrwS()` is solved with alone.
     executor : optional
         Where blocks run. Default `Threads()`, one per core.
     start : Result, optional
         An earlier result for sites of the same shape, to go on from after unaries, strokes or lam have changed. It
-        saves time, most where only unaries moved, and does not change what `Exact()` finds.
+        saves time, most where only unaries moved, and does not change what `Exact()` finds. Of a `LabelEnergy` also
+        labels, which moves begin with.
     watch : callable, optional
         Called with every Step; return True to stop there: with the labels of the last round of `Exact()`, and the best
         so far of other methods.
@@ -95,7 +100,7 @@ def minimize(
     return decided.run(watch=watch)
 
 
-def start(energy: Energy, **arguments: Any) -> Run:
+def start(energy: Energy | LabelEnergy, **arguments: Any) -> Run:
     """Begin to minimize in the background, and hold the run: `plan(...).begin()`.
 
     Takes the arguments of `minimize`, and gives a `Run` at once: iterate over it for events, `run.labels()` for labels

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import (
+    BinaryLabels,
     Box,
     Index,
     Mask,
@@ -305,6 +306,20 @@ class Energy:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.pairs.shape
+
+    @property
+    def label_count(self) -> int:
+        """Two; of more there is a `LabelEnergy`."""
+        return 2
+
+    @property
+    def label_type(self) -> np.dtype[Any]:
+        """What labels are kept in."""
+        return np.dtype(np.bool_)
+
+    def as_labels(self, labels: npt.ArrayLike, *, name: str = "labels") -> BinaryLabels:
+        """Labels as bool, checked."""
+        return as_labels(labels, self.shape, name=name)
 
     @property
     def in_memory(self) -> bool:

@@ -6,7 +6,14 @@ import importlib
 
 from dope.errors import MissingExtraError
 
-_PACKAGES = {"dask": "distributed", "dwave": "dwave.samplers", "nifti": "nibabel", "tiff": "tifffile", "zarr": "zarr"}
+_PACKAGES = {
+    "dask": "distributed",
+    "dwave": "dwave.samplers",
+    "nifti": "nibabel",
+    "opengm": "h5py",
+    "tiff": "tifffile",
+    "zarr": "zarr",
+}
 
 
 def require_extra(extra: str, purpose: str) -> None:

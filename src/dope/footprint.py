@@ -22,6 +22,9 @@ from dope.pairs import GridPairs, Pairs
 # Beside the network and the pixels: unary, labels, and what is in hand while blocks are opened and energies computed.
 # benchmarks/exact.py measured 17 to 30 bytes per site.
 WORK_BYTES = 24
+# Of a site with several labels, beside its costs: the least two of them, its label, and what a move computes. Counted
+# from these arrays, not measured apart.
+LABEL_WORK_BYTES = 34
 # Of an interpreter with NumPy and the core.
 PROCESS_BYTES = 60 << 20
 # Of a pair that crosses a seam, on top of the network: what was pushed over it, and what the search notes while it

@@ -47,6 +47,7 @@ from dope.pairs import (
 )
 from dope.rounding import nearest
 from dope.stored import (
+    Absent,
     Stored,
     StoredCosts,
     StoredUnary,
@@ -343,6 +344,15 @@ class LabelEnergy:
         if isinstance(costs, np.ndarray):
             costs = StoredCosts(Stored("costs", costs, channels=costs.ndim - 1), self.label_count)
         return replace(self, costs=costs.excerpt(box), pairs=confined_pairs(self.pairs, box))
+
+    def outline(self) -> LabelEnergy:
+        """The same without its arrays, of which only their sizes are left: for plans."""
+        pairs = self.pairs
+        if not isinstance(pairs, GridPairs):
+            return self
+        bare = replace(pairs, features=None, fields=None, inside=None)
+        costs = StoredCosts(Absent(self.shape, self.site_bytes), self.label_count)
+        return replace(self, costs=cast("npt.NDArray[Any]", costs), pairs=bare)
 
     def fusion(self, labels: npt.ArrayLike, proposal: npt.ArrayLike, *, before: float | None = None) -> Energy:
         """The energy of a choice at every site: keep its label, y = 0, or take the one that is proposed, y = 1.

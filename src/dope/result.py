@@ -16,6 +16,7 @@ from dope.arrays import Labels
 from dope.certificate import AnyCertificate
 from dope.energy import Energy
 from dope.errors import DopeError
+from dope.label_counts import count_labels
 from dope.partition import Partition
 from dope.steps import Step
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from dope.planning import Plan
 
+# Labels whose share of the sites a page names.
+MOST_SHOWN = 6
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -31,15 +35,17 @@ class Result:
 
     Attributes
     ----------
-    labels : bool array shaped like the unary, True = foreground; with `out` they are read from there when asked for.
+    labels : bool array shaped like the unary, True = foreground, or, of a `LabelEnergy`, numbers in uint8 or uint16;
+        with `out` they are read from there when asked for.
+    label_count : how many labels there were to choose from.
     out : what was given as `out`, where the labels are; None where they are in memory.
     energy : their energy, recomputed from the labels; constant included. NaN where a run over arrays that are not in
         memory was cancelled.
     lower_bound : no labels have less energy than this; None where no bound is known.
     exact : whether the labels are a minimum of the integer energy that was solved.
     rounding_error : how far rounding costs to integers can put that minimum above the energy's own; 0 for integers.
-    stopped : why it stopped: "exact", "tolerance", "agreed", "stalled", "round limit", "cancelled", or "undecided":
-        it was to stop after so many rounds, and some labels were not decided yet.
+    stopped : why it stopped: "exact", "tolerance", "agreed", "stalled", "round limit", "cancelled", "settled": no
+        move lowers the energy, or "undecided": it was to stop after so many rounds, and some labels were not decided.
     proved : the fraction of sites whose labels are known to be those of a minimum; None where nothing is known.
     certificate : what proves the lower bound, for `dope.verify`; None where there is none. That of a run in boxes lies
         in the folder that was given for it.
@@ -67,6 +73,8 @@ class Result:
     seconds: float = 0.0
     problem: Energy | None = field(default=None, repr=False)
     where: tuple[slice, ...] | None = None
+    label_count: int = 2
+    label_type: np.dtype[Any] = field(default=np.dtype(np.bool_), repr=False)
     _labels: Labels | None = field(default=None, repr=False)
     _kept: object | None = field(default=None, repr=False)
     _counts: tuple[int, ...] | None = field(default=None, repr=False)
@@ -79,10 +87,10 @@ class Result:
             return self._labels
         if not hasattr(self.out, "__getitem__"):
             raise DopeError(f"the labels were written to {self.out!r}, which cannot be read here; open it instead.")
-        if isinstance(self.out, np.ndarray) and self.out.dtype == np.bool_:
+        if isinstance(self.out, np.ndarray) and self.out.dtype == self.label_type:
             return self.out
         found = np.asarray(self.out[...])
-        return found if found.dtype == np.bool_ else found != 0
+        return found != 0 if self.label_type == np.bool_ else found.astype(self.label_type, copy=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -94,12 +102,16 @@ class Result:
         """How many sites have each label."""
         if self._counts is not None:
             return self._counts
-        ones = int(np.count_nonzero(np.asarray(self.labels)))
-        return math.prod(self.shape) - ones, ones
+        return tuple(count_labels(np.asarray(self.labels), self.label_count).tolist())
 
     @property
     def foreground(self) -> float:
-        """The fraction of sites with label 1."""
+        """The fraction of sites with label 1, where there are two."""
+        if self.label_count != 2:
+            raise DopeError(
+                f"foreground is asked for of {self.label_count} labels; expected two. `counts` says how many sites "
+                f"have each label."
+            )
         return self.counts[1] / math.prod(self.shape)
 
     @property
@@ -120,7 +132,7 @@ class Result:
             "rounds": len(self.trace),
             "blocks": len(self.partition.blocks),
             "counts": list(self.counts),
-            "foreground": self.foreground,
+            "foreground": self.foreground if self.label_count == 2 else None,
         }
 
     def __repr__(self) -> str:
@@ -133,8 +145,16 @@ class Result:
             stopped = "" if self.stopped == "exact" else stopped
         return (
             f"Result(energy {self.energy:.10g}, {bound}{stopped} after {counted(len(self.trace), 'round')}, "
-            f"{counted(len(self.partition.blocks), 'block')}, {self.foreground:.1%} foreground)"
+            f"{counted(len(self.partition.blocks), 'block')}, {self._labels_in_words})"
         )
+
+    @property
+    def _labels_in_words(self) -> str:
+        if self.label_count == 2:
+            return f"{self.foreground:.1%} foreground"
+        used = sum(number > 0 for number in self.counts)
+        proved = "" if self.proved is None else f", {self.proved:.2%} proved"
+        return f"{used} of {self.label_count} labels{proved}"
 
     def _repr_html_(self) -> str:
         rows = {
@@ -145,7 +165,7 @@ class Result:
             "rounding error": f"at most {self.rounding_error:.3g}",
             "stopped": f"{self.stopped} after {counted(len(self.trace), 'round')}",
             "sites": " x ".join(str(n) for n in self.shape),
-            "foreground": f"{self.foreground:.2%}",
+            "labels" if self.label_count > 2 else "foreground": self._share_of_labels,
             "blocks": str(len(self.partition.blocks)),
         }
         cells = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
@@ -154,6 +174,16 @@ class Result:
         encoded = base64.b64encode(report.thumbnail(self._labels)).decode()
         picture = f'<img src="data:image/png;base64,{encoded}" alt="labels, foreground bright" style="max-width: 16em">'
         return f'<div style="display: flex; gap: 1em; align-items: center"><table>{cells}</table>{picture}</div>'
+
+    @property
+    def _share_of_labels(self) -> str:
+        """Sites with label 1; of several labels, with the most frequent ones."""
+        if self.label_count == 2:
+            return f"{self.foreground:.2%}"
+        counts, sites = self.counts, math.prod(self.shape)
+        order = sorted((label for label, number in enumerate(counts) if number), key=lambda label: -counts[label])
+        shown = ", ".join(f"{label}: {counts[label] / sites:.1%}" for label in order[:MOST_SHOWN])
+        return shown + (", ..." if len(order) > MOST_SHOWN else "")
 
     def plot(self, image: npt.ArrayLike | None = None, *, channel_axis: int | None = None) -> Figure:
         """A matplotlib figure: the labels, on the image where it is given, and how the run converged.

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dope.arrays import BinaryLabels, Reals, Sites
+from dope.arrays import BinaryLabels, Labels, Reals, Sites
 from dope.certificate import AnyCertificate
 
 LARGE = {"large": True}
@@ -48,7 +48,7 @@ class Step:
 
     round: int
     energy: float | None
-    labels: BinaryLabels | None = field(default=None, repr=False, metadata=LARGE)
+    labels: Labels | None = field(default=None, repr=False, metadata=LARGE)
     disagreeing: int = 0
     seconds: float = 0.0
     lower_bound: float | None = None
@@ -142,6 +142,27 @@ class BracketingStep(Step):
     _: KW_ONLY
     tasks: Tasks = field(repr=False)
     sent: int = 0
+    counts: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class LabelStep(Step):
+    """A step of `Moves`: a label whose sites were proved, a cycle of moves, a bound, or sweeps over blocks.
+
+    Attributes
+    ----------
+    doing : "prove", "move", "bound" or "sweep", and "end" in a last step that only says what there is.
+    label : of a proof, the label; None elsewhere.
+    changed : sites whose labels are others than before.
+    open : sites that are not proved.
+    counts : in a last step without labels, how many sites have each label.
+    """
+
+    _: KW_ONLY
+    doing: str
+    label: int | None = None
+    changed: int = 0
+    open: int = 0
     counts: tuple[int, ...] | None = None
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from hostile.arrays import archive, nifti1, npy
 from hostile.case import ENERGY, IMAGE, STROKES, Case
 from hostile.energies import _GOOD as ENERGIES
+from hostile.energies import model
 from hostile.pictures import IDAT, IEND, ihdr, jpeg, png
 from hostile.strokes import GOOD as STROKES_JSON
 from hostile.tiffs import ome, tiff
@@ -39,6 +40,8 @@ def _good() -> dict[str, tuple[str, bytes, tuple[tuple[str, ...], ...]]]:
         "nifti": ("a.nii", nifti1() + numbers, IMAGE),
         "nifti-gz": ("a.nii.gz", gzip.compress(nifti1() + numbers, mtime=0), IMAGE),
         "strokes": ("a.json", json.dumps(STROKES_JSON).encode(), STROKES),
+        "opengm": ("a.h5", model(), ENERGY),
+        "opengm-gzip": ("a.h5", model(chunks=(2,), compression="gzip", shuffle=True), ENERGY),
         **{kind: ("a.txt", text.encode(), ENERGY) for kind, text in ENERGIES.items()},
     }
 

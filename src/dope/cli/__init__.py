@@ -16,8 +16,8 @@ from dope.cli.exits import EXIT_CODES, Commands, Later, be_quiet, be_talkative
 
 COMMANDS = {
     "segment": "Segment an image or volume from strokes, a probability map or a rectangle.",
-    "minimize": "Minimize the energy in a file: a maximum cut, a QUBO, a Markov network, a minimum cut.",
-    "info": "Say what is in a file: shape, type, spacing, size.",
+    "minimize": "Minimize the energy in a file: a maximum cut, a QUBO, a Markov network of any labels, a minimum cut.",
+    "info": "Say what is in a file: shape, type, spacing, size; of an energy, sites and labels.",
     "plan": "Say how a problem of this size would be cut up, and what that takes.",
     "compare": "Compare two masks: Dice, differing sites and, with an energy, Delta E = 100 (E(A) - E(B)) / |E(B)| %.",
     "verify": "Check labels and the certificate of their bound, block by block, without the solver.",

@@ -76,6 +76,8 @@ def noted_energy(folder: str) -> Noted:
     name = os.path.normpath(Path(folder) / file)
     instance = read_instance(name, format=kind)
     energy = instance.energy
+    if not isinstance(energy, Energy):
+        raise InputError(f"{name} is of {energy.label_count} labels; expected two, as certificates are of two.")
     return Noted(energy, energy.whole, energy.shape, {"file": f"{name} ({instance.format})"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,8 +20,9 @@ from dope.cli.outputs import SideOutputs
 from dope.cli.progress import at_work
 from dope.cli.record import command, summary_of, trace_of, versions, write_record
 from dope.cli.screen import complain, progress_console
-from dope.cli.tables import print_rows
+from dope.cli.tables import labels_in_words, print_rows
 from dope.cli.watch import Watch
+from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.io import ENERGY_FORMATS, Instance, check_writable, read_instance, save_labels, write_text
@@ -34,7 +36,7 @@ _TEXT = ".txt"
 
 
 def minimize(
-    file: Annotated[str, typer.Argument(help="G-set, QUBO, UAI, DIMACS max-flow, NPZ or NPY.")],
+    file: Annotated[str, typer.Argument(help="G-set, QUBO, UAI, OpenGM, DIMACS max-flow, NPZ or NPY.")],
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Where the labels go: .npy, .npz, or .txt with one per line.")
     ] = None,
@@ -74,7 +76,7 @@ def minimize(
         bool, typer.Option("--save-on-cancel", help="On Ctrl-C, write the best labels so far.")
     ] = False,
 ) -> None:
-    """Minimize the energy in a file: a maximum cut, a QUBO, a Markov network, a minimum cut.
+    """Minimize the energy in a file: a maximum cut, a QUBO, a Markov network of any labels, a minimum cut.
 
     Examples: dope minimize G1.txt -o side.txt
 
@@ -235,7 +237,8 @@ def _record(outcome: _Outcome) -> dict[str, Any]:
         "job": asdict(outcome.task),
         "problem": {
             "format": outcome.instance.format,
-            "sites": energy.unary.size,
+            "sites": math.prod(energy.shape),
+            "labels": energy.label_count,
             "pairs": energy.pairs.number,
             "submodular": energy.submodular,
         },
@@ -251,7 +254,8 @@ def _rows(outcome: _Outcome, written: Sequence[str]) -> dict[str, str]:
     result, energy = outcome.result, outcome.instance.energy
     rows = {
         "file": f"{outcome.task.file} ({outcome.instance.format})",
-        "sites": f"{energy.unary.size:,}, {energy.pairs.number:,} pairs",
+        "sites": f"{math.prod(energy.shape):,}, {energy.pairs.number:,} pairs",
+        **({} if isinstance(energy, Energy) else {"labels": labels_in_words(result.counts)}),
         "blocks": str(len(result.partition.blocks)),
         "rounds": f"{len(result.trace)}, stopped: {outcome.stopped}",
         "energy": _number(result.energy),

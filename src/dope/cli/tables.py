@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dope.cli.screen import printable, say, shortened
 from dope.result import Result
 
 # Characters of a value: several paths, and no more of what a header may hold.
 _LONGEST_VALUE = 2000
+_MOST_LABELS = 32
 
 
 def print_rows(rows: Mapping[str, str]) -> None:
@@ -26,6 +27,22 @@ def bound_in_words(result: Result) -> str:
         rounding = f", but for {result.gap:.2g} from rounding costs" if result.gap else ""
         return f"{result.lower_bound:,.1f}, exact{rounding}"
     return f"{result.lower_bound:,.1f}, at most {100 * result.gap / (abs(result.energy) or 1.0):.2g} % below the energy"
+
+
+def labels_in_words(counts: Sequence[int]) -> str:
+    """How many sites have each label, or each of the most frequent ones.
+
+    >>> labels_in_words([6, 0, 2])
+    '0: 6 (75 %), 1: 0, 2: 2 (25 %)'
+    """
+    sites = sum(counts) or 1
+    shown = sorted(sorted(range(len(counts)), key=lambda label: -counts[label])[:_MOST_LABELS])
+    words = [
+        f"{label}: {counts[label]:,}" + (f" ({100 * counts[label] / sites:.3g} %)" if counts[label] else "")
+        for label in shown
+    ]
+    left = len(counts) - len(shown)
+    return ", ".join([*words, *([f"{left:,} others fewer"] if left else [])])
 
 
 def duration(seconds: float) -> str:

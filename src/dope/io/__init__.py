@@ -6,13 +6,14 @@ nothing.
 
 from dope.durable import write_text
 from dope.io.content import Description, Image, same_space
-from dope.io.energies.formats import ENERGY_FORMATS, EnergyFormat, read_energy, read_instance
+from dope.io.energies.formats import ENERGY_FORMATS, EnergyFormat, is_energy, read_energy, read_instance
 from dope.io.energies.instance import Instance, Objective
 from dope.io.images.formats import (
     FORMATS,
     Format,
     check_writable,
     describe,
+    is_image,
     load,
     load_labels,
     open_labels,
@@ -35,6 +36,8 @@ __all__ = [
     "Objective",
     "check_writable",
     "describe",
+    "is_energy",
+    "is_image",
     "load",
     "load_labels",
     "open_labels",

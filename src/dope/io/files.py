@@ -54,6 +54,16 @@ def reading(path: Path) -> Iterator[None]:
         raise _damaged(path, error) from error
 
 
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """The same, and errors name the file, whoever raises them."""
+    with reading(path):
+        try:
+            yield
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+
 def _damaged(path: Path, error: Exception) -> InputError:
     return InputError(f"{path}: damaged or cut short ({in_one_line(error)}); get a whole copy")
 

@@ -108,7 +108,7 @@ class Bracketing:
         log = TaskLog()
         energy = measure_facts(problem.energy, problem.partition, problem.executor, done=log.measured(problem))
         problem = replace(problem, energy=energy, board=board)
-        fixed = FixedPoint.for_costs(Costs.measured(energy), solver.bits)
+        fixed = problem.fixed or FixedPoint.for_costs(Costs.measured(energy), solver.bits)
         board.begin(manifest_of(problem, self, fixed))
         run = _Run(problem, solver, fixed, log, self._room(problem, fixed.bits))
         stopped: str | None = None

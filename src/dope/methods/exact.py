@@ -257,7 +257,7 @@ class _Run:
     def of(cls, problem: Problem) -> _Run:
         """New, or going on from the flow that an earlier result kept, if its pairs and blocks were the same."""
         solver, energy, partition = _checked(problem), problem.energy, problem.partition
-        fixed = FixedPoint.of(energy, solver.bits)
+        fixed = problem.fixed or FixedPoint.of(energy, solver.bits)
         cache = problem.start.kept if problem.start is not None else None
         if isinstance(cache, FlowCache) and cache.matches(energy, partition, fixed, solver):
             before, flow = cache.take()

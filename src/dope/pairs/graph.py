@@ -192,6 +192,11 @@ class TablePairs:
         return True
 
     @property
+    def graph(self) -> GraphPairs:
+        """Which pairs there are."""
+        return GraphPairs(self.sites, self.first, self.second, np.ones(self.number))
+
+    @property
     def expandable(self) -> bool:
         """Whether V(a, b) + V(b, c) >= V(a, c) + V(b, b) in every table: expansions to any b are submodular."""
         return all(

@@ -9,22 +9,35 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+import numpy.typing as npt
+
 from dope.boards.folder import cuts_of, require_new
 from dope.certificate import require_free
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.footprint import PROCESS_BYTES, whole_bytes
+from dope.label_energy import LabelEnergy
 from dope.memory import as_text, available_bytes, budget_of
-from dope.methods import Admm, Bracketing, Exact
-from dope.pairs import GraphPairs, GridPairs
+from dope.methods import Admm, Bracketing, Exact, Messages, Moves
+from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts
 from dope.planning.defaults import automatic_blocks, automatic_solver, sharing_the_reach
-from dope.planning.plans import Decision, Plan, checked_target, expected_bits, pixel_bytes_of, start_from
+from dope.planning.plans import (
+    Decision,
+    Plan,
+    checked_target,
+    cut_pairs,
+    expected_bits,
+    keeps_blocks,
+    pixel_bytes_of,
+    start_from,
+)
 from dope.plug_ins import check_plug_in
-from dope.protocols import BlockSolver, Executor, FlowSolver, Method
+from dope.protocols import BlockSolver, Executor, FlowSolver, LabelSolver, Method
 from dope.result import Result
+from dope.solvers import LabelTrwS
 from dope.stored import check_apart
 
 # Where the system does not say what is available.
@@ -32,14 +45,14 @@ DEFAULT_MEMORY = 4 << 30
 
 
 def plan(
-    energy: Energy,
+    energy: Energy | LabelEnergy,
     *,
     method: Method | None = None,
     blocks: int | Sequence[int] | Partition | None = None,
     overlap: float | int | None = None,
-    solver: BlockSolver | None = None,
+    solver: BlockSolver | LabelSolver | None = None,
     executor: Executor | None = None,
-    start: Result | None = None,
+    start: Result | npt.ArrayLike | None = None,
     memory: int | str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
@@ -69,14 +82,14 @@ def plan_holding(energy: Energy, held: int, **said: Any) -> Plan:
 
 
 def _decided(
-    energy: Energy,
+    energy: Energy | LabelEnergy,
     *,
     method: Method | None = None,
     blocks: int | Sequence[int] | Partition | None = None,
     overlap: float | int | None = None,
-    solver: BlockSolver | None = None,
+    solver: BlockSolver | LabelSolver | None = None,
     executor: Executor | None = None,
-    start: Result | None = None,
+    start: Result | npt.ArrayLike | None = None,
     memory: int | str | None = None,
     checkpoint: Any = None,
     resume: Any = None,
@@ -114,11 +127,11 @@ def _decided(
 class _Asked:
     """What a caller said."""
 
-    energy: Energy
+    energy: Energy | LabelEnergy
     method: Method | None
     blocks: int | Sequence[int] | Partition | None
     overlap: float | int | None
-    solver: BlockSolver | None
+    solver: BlockSolver | LabelSolver | None
     executor: Executor | None
     budget: int | None
     folder: str | None
@@ -128,6 +141,8 @@ class _Asked:
     held: int
 
     def planned(self) -> Plan:
+        if isinstance(self.energy, LabelEnergy):
+            self._check_labels()
         if isinstance(self.blocks, Partition):
             _check_partition(self.energy, self.blocks, self.overlap)
         solver, of_solver = self._solver()
@@ -141,12 +156,13 @@ class _Asked:
             )
         partition, cuts, of_blocks = self._blocks(method, solver, executor, in_boxes=in_boxes)
         if self.out is not None:
-            checked_target(self.out, self.energy.shape)
+            checked_target(self.out, self.energy.shape, label_count=self.energy.label_count)
             check_apart(self.out, self.energy.arrays)
         found = Plan(
             energy=self.energy,
             method=method,
             solver=solver,
+            label_solver=self._label_solver,
             executor=executor,
             cuts=cuts,
             in_boxes=in_boxes,
@@ -171,7 +187,30 @@ class _Asked:
         )  # fmt: skip
         return replace(found, decisions=decisions)
 
+    def _check_labels(self) -> None:
+        """What several labels do without."""
+        if self._overlaps:
+            raise InputError("blocks overlap; several labels need blocks without overlap. Leave overlap out.")
+        if getattr(self.executor, "elsewhere", False) and not isinstance(self.energy.pairs, GridPairs):
+            raise InputError(
+                f"executor is {self.executor!r}, whose workers are in other processes; several labels on a graph are "
+                f"solved in this one. Use Threads() or Serial()."
+            )
+
+    @property
+    def _label_solver(self) -> LabelSolver | None:
+        """What bounds an energy of several labels."""
+        if not isinstance(self.energy, LabelEnergy):
+            return None
+        return self.solver if isinstance(self.solver, LabelSolver) else LabelTrwS()
+
     def _solver(self) -> tuple[BlockSolver, str]:
+        if isinstance(self.solver, LabelSolver):
+            if not isinstance(self.energy, LabelEnergy):
+                raise InputError(
+                    f"solver is {self.solver!r}, which is for several labels; leave solver out, or make a LabelEnergy."
+                )
+            return automatic_solver(self.energy)
         return (self.solver, "as asked") if self.solver is not None else automatic_solver(self.energy)
 
     @property
@@ -201,7 +240,8 @@ class _Asked:
             return True
         if not isinstance(self.energy.pairs, GridPairs):
             return False
-        wanted_elsewhere = not self.energy.in_memory and getattr(executor, "elsewhere", False)
+        elsewhere = getattr(executor, "elsewhere", False)
+        wanted_elsewhere = elsewhere and (not self.energy.in_memory or isinstance(self.energy, LabelEnergy))
         return wanted_elsewhere or self._lacking(method, solver) is not None
 
     def _automatic_method(self, solver: BlockSolver, executor: Executor) -> tuple[Method, str]:
@@ -210,6 +250,8 @@ class _Asked:
         With negative weights, blocks solved once and swept twice end as low as after ten rounds, within 0.5 % of the
         whole on all instances of experiments/curvature.py, in half the time.
         """
+        if isinstance(self.energy, LabelEnergy):
+            return self._label_method(self.energy)
         energy, on_grid = self.energy, isinstance(self.energy.pairs, GridPairs)
         elsewhere = getattr(executor, "elsewhere", False)
         flows = isinstance(solver, FlowSolver)
@@ -235,15 +277,31 @@ class _Asked:
             self._require_room(Exact(), solver)
         return Exact(), "no weight is negative, and everything fits into memory: the global minimum"
 
+    def _label_method(self, energy: LabelEnergy) -> tuple[Method, str]:
+        if self.folder is not None:
+            raise InputError(
+                f"checkpoint or resume is {self.folder}; several labels are not kept in a folder so far. Leave it out."
+            )
+        if isinstance(self.solver, LabelSolver):
+            return Messages(), "message passing alone, as asked"
+        rule = energy.metric
+        if rule is not None and rule.kind == "potts" and energy.is_metric:
+            return Moves(), "a cut for each label proves what it can, and expansions lower the rest"
+        if energy.is_metric:
+            return Moves(), "expansions, each a minimum cut, as no detour between labels is shorter"
+        if energy.is_semimetric:
+            return Moves(), "swaps, each a minimum cut; for expansions detours between labels are too short"
+        return Moves(), "fusions, as some labels cost less than equal ones, or some weights are negative"
+
     def _lacking(self, method: Method, solver: BlockSolver) -> str | None:
         """What of memory is missing to have everything in it, in words; None where nothing is."""
         energy, flows = self.energy, isinstance(solver, FlowSolver)
-        if not flows and energy.in_memory:
+        if energy.in_memory and (not flows or isinstance(energy.pairs, TablePairs)):
             return None  # of other solvers there is no good model
         needed = whole_bytes(
-            energy.pairs,
+            cut_pairs(energy),
             pixel_bytes=pixel_bytes_of(energy) + self.held,
-            bits=expected_bits(energy.pairs, solver),
+            bits=expected_bits(cut_pairs(energy), solver),
             layout=self._layout(method) if isinstance(energy.pairs, GridPairs) else None,
         )
         if self.budget is not None:
@@ -260,7 +318,7 @@ class _Asked:
         )
 
     def _layout(self, method: Method) -> tuple[int, ...]:
-        blocks, pairs = self.blocks, self.energy.pairs
+        blocks, pairs = self.blocks, cut_pairs(self.energy)
         if isinstance(blocks, Partition):
             return tuple(len(where) + 1 for where in blocks.cuts or ())
         return layout_of(pairs.shape, automatic_blocks(pairs, method) if blocks is None else blocks)
@@ -280,7 +338,7 @@ class _Asked:
         energy, blocks, overlap = self.energy, self.blocks, self.overlap
         if isinstance(blocks, Partition):
             return blocks, blocks.cuts, "as asked"
-        overlapping = getattr(method, "takes_memory", False)
+        overlapping = keeps_blocks(method)
         if in_boxes and overlap and not overlapping:
             raise InputError(f"overlap is {overlap!r}; {method!r} reads boxes without overlap. Leave overlap out.")
         if blocks is None and (in_boxes or self.resume) and isinstance(energy.pairs, GridPairs):
@@ -291,17 +349,18 @@ class _Asked:
             if overlap is None:
                 partition = sharing_the_reach(partition, energy.pairs)
             return partition, partition.cuts, why
-        number = automatic_blocks(energy.pairs, method) if blocks is None else blocks
+        pairs = cut_pairs(energy)
+        number = automatic_blocks(pairs, method) if blocks is None else blocks
         why = "as asked" if blocks is not None else _why_so_many(cast("int", number), method)
-        if isinstance(energy.pairs, GraphPairs):
-            return Partition.graph(energy.pairs, cast("int", number), overlap=overlap or 0), None, why
-        if not overlap and (overlap is not None or energy.submodular):
+        if isinstance(pairs, GraphPairs):
+            return Partition.graph(pairs, cast("int", number), overlap=overlap or 0), None, why
+        if not overlap and (overlap is not None or energy.submodular or isinstance(energy, LabelEnergy)):
             layout = layout_of(energy.shape, number)
             cuts = tuple(tuple(i * n // k for i in range(1, k)) for n, k in zip(energy.shape, layout, strict=True))
             return None, cuts, why
         partition = Partition.grid(energy.shape, number, overlap=overlap or 0)
         if overlap is None:
-            partition = sharing_the_reach(partition, energy.pairs)
+            partition = sharing_the_reach(partition, pairs)
             why += "; they share as many sites as pairs reach"
         return partition, partition.cuts, why
 
@@ -318,10 +377,10 @@ class _Asked:
             energy,
             memory=limit,
             workers=executor.workers,
-            bits=expected_bits(energy.pairs, solver),
+            bits=expected_bits(cut_pairs(energy), solver),
             chunks=energy.chunks,
             written=getattr(self.out, "chunks", None),
-            growth=self._growth if getattr(method, "takes_memory", False) else None,
+            growth=self._growth if keeps_blocks(method) else None,
         )
         return cuts, f"the fewest of which {executor.workers} at work fit into {as_text(limit)}"
 
@@ -358,15 +417,21 @@ class _Asked:
             why = "they are there" if self.energy.in_memory else "they fit, and are read first"
             return Decision("arrays", "in memory", why)
         why = "each block reads its part, and forgets it"
-        if getattr(found.method, "takes_memory", False):
+        if keeps_blocks(found.method):
             why = "each block reads its part; as many stay open as fit into memory"
         return Decision("arrays", "box by box", why)
 
 
 def _check_arguments(energy: object, method: object, solver: object, executor: object) -> None:
-    if not isinstance(energy, Energy):
+    if not isinstance(energy, (Energy, LabelEnergy)):
         raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
     check_plug_in("method", method, "steps", such_as="dope.Exact()")
+    several = isinstance(energy, LabelEnergy)
+    if method is not None and several != getattr(method, "takes_labels", False):
+        raise InputError(
+            f"method is {method!r}, which is for {'two labels' if several else 'several labels'}, and energy is a "
+            f"{type(energy).__name__}; leave method out{', or use Moves()' if several else ''}."
+        )
     check_plug_in("solver", solver, "prepare", such_as="dope.MaxFlow()")
     check_plug_in("executor", executor, "gather", such_as="dope.Threads()")
 
@@ -378,10 +443,10 @@ def _folder(name: str, path: object) -> str | None:
     return None if path is None else os.fspath(path)
 
 
-def _check_partition(energy: Energy, blocks: Partition, overlap: float | int | None) -> None:
+def _check_partition(energy: Energy | LabelEnergy, blocks: Partition, overlap: float | int | None) -> None:
     if blocks.shape != energy.shape:
         raise InputError(f"the partition is for shape {blocks.shape}; expected the energy's {energy.shape}.")
-    if (blocks.cuts is None) != isinstance(energy.pairs, GraphPairs):
+    if (blocks.cuts is None) == isinstance(energy.pairs, GridPairs):
         raise InputError("the partition is of a graph and the energy of a grid, or the other way round.")
     if overlap:
         raise InputError(f"overlap is {overlap!r} beside a Partition, which has its own; leave overlap out.")

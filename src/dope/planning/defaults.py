@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
+
+import numpy as np
 
 from dope.energy import Energy
 from dope.footprint import MOST_CROSSING
-from dope.pairs import GraphPairs, GridPairs, Pairs
+from dope.label_energy import LabelEnergy
+from dope.pairs import GraphPairs, GridPairs, Pairs, TablePairs
 from dope.partition import Partition, layout_of
 from dope.protocols import BlockSolver, Method
-from dope.solvers import Brute, LsaTr, MaxFlow
+from dope.solvers import Brute, LsaTr, MaxFlow, Qpbo
 
 # What a block should weigh (8 units a pair, 32 a site), and what is best left in one block. Where blocks share a flow
 # they are work for threads: with 2 of them, 32 blocks were best in 2D with few neighbours, 16 with many, and 4 of a
@@ -28,13 +32,26 @@ SMALL_PAIRS = 1 << 20
 BRUTE_SITES = 16
 
 
-def automatic_solver(energy: Energy) -> tuple[BlockSolver, str]:
+def automatic_solver(energy: Energy | LabelEnergy) -> tuple[BlockSolver, str]:
     """Max-flow where it applies; and why."""
+    if isinstance(energy, LabelEnergy):
+        return _label_solver(energy)
     if energy.submodular:
         return automatic_flow_solver(energy.pairs), "no weight is negative, so a minimum cut is the minimum"
     if energy.pairs.sites <= BRUTE_SITES:
         return Brute(), "so few sites that all labels can be tried"
     return LsaTr(), "some weights are negative, for which it was the best of those that take any sign"
+
+
+def _label_solver(energy: LabelEnergy) -> tuple[BlockSolver, str]:
+    """Of the binary problems of proofs and moves."""
+    if not energy.is_metric or isinstance(energy.pairs, TablePairs):
+        return Qpbo(), "moves whose pairs may repel, and minimum cuts where they do not"
+    costs: Any = energy.costs  # in memory, or read box by box
+    dtype = costs.dtype if isinstance(costs, np.ndarray) else getattr(costs.source, "dtype", None)
+    if dtype is not None and np.dtype(dtype).kind in "iub":
+        return MaxFlow(), "every move is a minimum cut"
+    return automatic_flow_solver(energy.pairs), "every move is a minimum cut"
 
 
 def automatic_flow_solver(pairs: Pairs) -> MaxFlow:

@@ -17,8 +17,9 @@ from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from dope.arrays import as_labels
+from dope.arrays import Labels
 from dope.boards import FolderBoard, MemoryBoard
 from dope.cancellation import Cancelled
 from dope.certificate import Certificate
@@ -29,6 +30,7 @@ from dope.fixed_point import Costs, FixedPoint
 from dope.footprint import (
     ADMM_POST_BYTES,
     BOX_PROCESS_BYTES,
+    LABEL_WORK_BYTES,
     OTHER_BITS,
     PROCESS_BYTES,
     admm_box_bytes,
@@ -36,14 +38,15 @@ from dope.footprint import (
     box_bytes,
     whole_bytes,
 )
+from dope.label_energy import LabelEnergy
 from dope.live import LiveLabels
 from dope.memory import as_text
 from dope.methods.places import count_coupled
 from dope.models.smoothing import SMOOTHING
-from dope.pairs import GridPairs, Pairs
+from dope.pairs import GridPairs, Pairs, TablePairs
 from dope.partition import Partition
 from dope.planning.calibration import seconds_per_unit
-from dope.protocols import BlockSolver, Executor, FlowSolver, Method, Problem, Start
+from dope.protocols import BlockSolver, Executor, FlowSolver, LabelSolver, Method, Problem, Start
 from dope.result import Result, counted
 from dope.rounding import nearest, rounded_down
 from dope.run import Conductor, Listener, Outcome, Run
@@ -79,10 +82,11 @@ class Plan:
     out : where labels go, None for a new array.
     decisions : all of that in words, with the reasons.
     checkpoint, resume, certificate : folders for what blocks find, and for what proves the bound.
+    label_solver : what bounds the energy where there are several labels.
     held : bytes of a site that whoever asked for the plan keeps beside the arrays, where these are in memory.
     """
 
-    energy: Energy
+    energy: Energy | LabelEnergy
     method: Method
     solver: BlockSolver
     executor: Executor
@@ -95,6 +99,7 @@ class Plan:
     resume: bool = False
     certificate: str | None = None
     held: int = 0
+    label_solver: LabelSolver | None = None
     start: Start | None = field(default=None, repr=False)
     _partition: Partition | None = field(default=None, repr=False)
 
@@ -133,8 +138,12 @@ class Plan:
         return self.energy.pairs.number
 
     @property
+    def label_count(self) -> int:
+        return self.energy.label_count
+
+    @property
     def neighbors(self) -> int:
-        return self.energy.pairs.degree
+        return cut_pairs(self.energy).degree
 
     @property
     def blocks(self) -> int:
@@ -164,23 +173,25 @@ class Plan:
     @property
     def bits(self) -> int:
         """Bits of a capacity, or as many as costs need that are no whole numbers."""
-        return expected_bits(self.energy.pairs, self.solver)
+        return expected_bits(cut_pairs(self.energy), self.solver)
 
     @property
     def bytes(self) -> int:
         """What this process will hold at most, about."""
         if not self.in_boxes:
             pixel_bytes = pixel_bytes_of(self.energy) + self.held
-            return whole_bytes(self.energy.pairs, pixel_bytes=pixel_bytes, bits=self.bits, layout=self._seams)
+            return whole_bytes(cut_pairs(self.energy), pixel_bytes=pixel_bytes, bits=self.bits, layout=self._seams)
         held = self.energy.site_bytes * self.sites if self.energy.in_memory else 0
         elsewhere = getattr(self.executor, "elsewhere", False)
         workers = 1 if elsewhere else min(self.executor.workers, self.blocks)
         needed = BOX_PROCESS_BYTES + held + workers * self.block_bytes
-        if not getattr(self.method, "takes_memory", False):
+        if not keeps_blocks(self.method):
             return needed
         # What blocks leave for each other, and, as far as there is room, blocks that stay open.
         needed += (
-            0 if self.checkpoint is not None else ADMM_POST_BYTES * count_coupled(self.energy.pairs, self.partition)
+            0
+            if self.checkpoint is not None
+            else ADMM_POST_BYTES * count_coupled(cut_pairs(self.energy), self.partition)
         )
         if elsewhere:
             return needed
@@ -197,7 +208,7 @@ class Plan:
         pairs = self.energy.pairs
         if not isinstance(pairs, GridPairs):
             return self.bytes - PROCESS_BYTES
-        if self.in_boxes and getattr(self.method, "takes_memory", False):
+        if self.in_boxes and keeps_blocks(self.method):
             return admm_box_bytes(pairs, self.block_shape, site_bytes=self.energy.site_bytes, bits=self.bits)
         if self.in_boxes:
             return box_bytes(pairs, self.block_shape, site_bytes=self.energy.site_bytes, bits=self.bits)
@@ -241,8 +252,8 @@ class Plan:
     def seconds(self) -> float:
         """About how long it takes, by a small problem of the same kind that is solved here and now on one core."""
         passes = BOX_PASSES if self.in_boxes else 1
-        units = passes * (self.sites + self.pairs)
-        return seconds_per_unit(self.energy.pairs) * units / max(1, min(self.executor.workers, self.blocks))
+        units = passes * (self.sites + self.pairs) * (1 if self.label_count == 2 else self.label_count)
+        return seconds_per_unit(cut_pairs(self.energy)) * units / max(1, min(self.executor.workers, self.blocks))
 
     def rows(self) -> dict[str, str]:
         """What it is about and what it takes, by name."""
@@ -250,6 +261,7 @@ class Plan:
         return {
             "sites": f"{self.sites:,} ({by(map(str, self.energy.shape))})",
             "pairs": f"{self.pairs:,} ({self.neighbors} neighbours)",
+            **({"number of labels": f"{self.label_count}"} if isinstance(self.energy, LabelEnergy) else {}),
             **{one.what: f"{one.choice}: {one.why}" for one in self.decisions},
             "each block": f"up to {by(map(str, self.block_shape))} sites, {as_text(self.block_bytes)} at work",
             "memory": f"about {as_text(self.bytes)}{self._limit_in_words()}",
@@ -279,19 +291,20 @@ class Plan:
         """The job of a run."""
         energy, live = self.energy, LiveLabels()
         if self.in_boxes:
-            live.show(lambda box: np.zeros(energy.shape, dtype=np.bool_)[... if box is None else box])
+            live.show(lambda box: np.zeros(energy.shape, dtype=energy.label_type)[... if box is None else box])
         else:
             try:
                 with conductor.cancellation:
                     energy = self.energy.read()
             except Cancelled:
                 return self.cancelled(conductor)
-            live.show(lambda box: np.asarray(energy.unary[... if box is None else box] < 0))
+            live.show(lambda box: _alone(energy, ... if box is None else box))
         target = None if self.out is None else checked_target(self.out, energy.shape)
         problem = Problem(
-            energy=energy,
+            energy=cast("Energy", energy),  # or a LabelEnergy, for a method that takes one
             partition=self.partition,
             solver=self.solver,
+            label_solver=self.label_solver,
             executor=conductor.observed(self.executor),
             start=self.start,
             target=target if self.in_boxes else None,
@@ -320,7 +333,7 @@ class Plan:
 
     def cancelled(self, conductor: Conductor) -> Result:
         """Of a run that was cancelled before its energy was known: all labels are 0, and nothing is claimed."""
-        labels = np.zeros(self.energy.shape, dtype=np.bool_)
+        labels = np.zeros(self.energy.shape, dtype=self.energy.label_type)
         return self._told(conductor, "cancelled", _labels=labels, energy=math.nan, lower_bound=None, exact=False)
 
     def _told(self, conductor: Conductor, stopped: str, *, rounding_error: float = 0.0, **known: Any) -> Result:
@@ -331,6 +344,8 @@ class Plan:
             partition=self.partition,
             plan=replace(self, energy=self.energy.outline(), start=None, out=None),
             seconds=conductor.seconds,
+            label_count=self.energy.label_count,
+            label_type=self.energy.label_type,
             **known,
         )
 
@@ -342,10 +357,10 @@ class Plan:
                 raise DopeError("the method ended without labels; it must yield at least one Step that has them.")
             labels = problem.live.read()
         else:
-            labels = as_labels(best.labels, problem.energy.shape).copy()
+            labels = problem.energy.as_labels(best.labels).copy()
         energy = problem.energy.exactly(labels)
         bound = None if bounded is None else bounded.lower_bound
-        if bound is None and outcome.stopped == "cancelled":
+        if bound is None and outcome.stopped == "cancelled" and isinstance(problem.energy, Energy):
             bound = _trivial_bound(problem.energy)
         exact = (best is not None and best.exact) or (bound is not None and energy <= Fraction(bound))
         error = 0.0 if best is None else best.rounding_error
@@ -378,7 +393,7 @@ class Plan:
             error, proved = best.rounding_error, 1.0 if exact else best.proved
             bound = _lower_bound(best.energy, bound, error if exact else None)
         if labels is not None:
-            labels = as_labels(labels, problem.energy.shape)
+            labels = problem.energy.as_labels(labels)
             if self.out is not None:  # the method left it to others
                 problem.target[problem.energy.whole] = labels
             if energy is None:
@@ -421,7 +436,25 @@ def expected_bits(pairs: Pairs, solver: BlockSolver) -> int:
     return FixedPoint.for_costs(costs).bits
 
 
-def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
+def cut_pairs(energy: Energy | LabelEnergy) -> Pairs:
+    """Between which sites there are pairs in the cuts that an energy is minimized by."""
+    return energy.pairs.graph if isinstance(energy.pairs, TablePairs) else energy.pairs
+
+
+def keeps_blocks(method: Method) -> bool:
+    """Whether a method keeps blocks of its own in memory, as far as they fit, and can do with overlap."""
+    return getattr(method, "takes_memory", False) and not getattr(method, "takes_labels", False)
+
+
+def _alone(energy: Energy | LabelEnergy, where: Any) -> Labels:
+    """What each site alone would choose."""
+    if isinstance(energy, LabelEnergy):
+        found: Labels = np.argmin(energy.costs[where], axis=-1).astype(energy.label_type)
+        return found
+    return np.asarray(energy.unary[where] < 0)
+
+
+def checked_target(out: Any, shape: tuple[int, ...], *, label_count: int = 2) -> Any:
     """Where labels are to be written; a mapped array in a form that any process can write to."""
     if not hasattr(out, "__setitem__") or not hasattr(out, "shape"):
         raise InputError(
@@ -430,11 +463,27 @@ def checked_target(out: Any, shape: tuple[int, ...]) -> Any:
         )
     if tuple(out.shape) != shape:
         raise InputError(f"out is {type(out).__name__} of shape {tuple(out.shape)}; expected the shape {shape}.")
+    holds = _most_labels(out)
+    if holds < label_count:
+        raise InputError(
+            f"out is {type(out).__name__} for {holds} labels; expected one that holds {label_count}, such as uint16."
+        )
     if isinstance(out, np.memmap) and out.mode != "c":
         return MappedTarget.of(out)
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise InputError("out is an array that cannot be written to; expected one that can, or None for a new one.")
     return out
+
+
+def _most_labels(out: Any) -> float:
+    """How many labels a target can tell from each other, as far as it says."""
+    if hasattr(out, "label_count"):
+        return int(out.label_count)
+    try:
+        dtype = np.dtype(out.dtype)
+    except (AttributeError, TypeError):
+        return math.inf
+    return 2 if dtype == np.bool_ else int(np.iinfo(dtype).max) + 1 if dtype.kind in "iu" else math.inf
 
 
 def check_start(previous: object) -> None:
@@ -443,10 +492,14 @@ def check_start(previous: object) -> None:
         raise InputError(f"start is of type {type(previous).__name__}; expected the Result of an earlier run, or None.")
 
 
-def start_from(energy: Energy, previous: Result | None) -> Start | None:
-    """Where to begin after an earlier result, which must be of the same shape."""
+def start_from(energy: Energy | LabelEnergy, previous: Result | npt.ArrayLike | None) -> Start | None:
+    """Where to begin after an earlier result, which must be of the same shape; of several labels, also labels."""
+    if isinstance(energy, LabelEnergy):
+        if previous is None:
+            return None
+        return Start(energy.as_labels(previous.labels if isinstance(previous, Result) else previous, name="start"))
     check_start(previous)
-    if previous is None:
+    if not isinstance(previous, Result):
         return None
     if previous.shape != energy.shape:
         raise InputError(f"start is a result of shape {previous.shape}; expected the energy's {energy.shape}.")
@@ -455,8 +508,10 @@ def start_from(energy: Energy, previous: Result | None) -> Start | None:
     return Start(np.asarray(previous.labels, dtype=np.bool_), proof, previous._kept)
 
 
-def pixel_bytes_of(energy: Energy) -> int:
+def pixel_bytes_of(energy: Energy | LabelEnergy) -> int:
     """Of a site, beside its unary."""
+    if isinstance(energy, LabelEnergy):
+        return energy.site_bytes + LABEL_WORK_BYTES
     unary: Any = energy.unary
     own = unary.itemsize if isinstance(unary, np.ndarray) else unary.site_bytes
     return max(0, energy.site_bytes - int(own))

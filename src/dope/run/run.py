@@ -176,8 +176,9 @@ class Run:
         box = None if box is None else checked_box(box, self._shape)
         if where is None:
             return live.read(box)
-        whole = np.zeros(self._shape, dtype=np.bool_)
-        whole[where] = live.read()
+        part = live.read()
+        whole = np.zeros(self._shape, dtype=part.dtype)
+        whole[where] = part
         return whole if box is None else whole[box]
 
     def block_states(self) -> tuple[BlockState, ...]:

@@ -11,8 +11,6 @@ nothing is ever unpickled.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.io import npy, npz
 from dope.io.energies.instance import Instance
-from dope.io.files import reading
+from dope.io.files import about
 from dope.memory import require_bytes
 
 _GRAPH = ("unary", "edges", "weights")
@@ -39,7 +37,7 @@ def read_matrix(path: Path) -> Instance:
     """From an NPY file."""
     found = npy.load(path, budget=None).pixels
     require_bytes(f"{path}: a QUBO of {len(found):,} sites", _COPIES * 8 * found.size)
-    with _about(path):
+    with about(path):
         energy = Energy.from_qubo(np.asarray(found))
     return Instance(energy, "QUBO matrix, minimized")
 
@@ -54,23 +52,13 @@ def read_graph(path: Path) -> Instance:
             f"{', '.join(_TABLES)}"
         )
     arrays = {name: npz.array(path, name) for name in (*kind, "constant", "shape") if name in names}
-    with _about(path):
+    with about(path):
         energy = _from_graph(arrays) if kind is _GRAPH else _from_tables(arrays)
         if "constant" in arrays:
             energy = replace(energy, constant=energy.constant + _constant(arrays["constant"]))
         if "shape" in arrays:
             energy = energy.on_grid(_shape(arrays["shape"], energy.unary.size))
     return Instance(energy, "NPZ graph")
-
-
-@contextmanager
-def _about(path: Path) -> Iterator[None]:
-    """Errors name the file, whoever raises them."""
-    with reading(path):
-        try:
-            yield
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
 
 
 def _from_graph(arrays: dict[str, NDArray[Any]]) -> Energy:

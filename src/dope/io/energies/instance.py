@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dope.energy import Energy
+from dope.label_energy import LabelEnergy
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,6 @@ class Objective:
 class Instance:
     """An energy from a file, and what the file is about."""
 
-    energy: Energy
+    energy: Energy | LabelEnergy
     format: str
     objective: Objective | None = None

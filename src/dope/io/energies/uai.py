@@ -1,24 +1,26 @@
-"""UAI: a Markov network, `MARKOV`, of binary variables and factors of at most two of them.
+"""UAI: a Markov network, `MARKOV`, of variables with the same number of states and factors of at most two of them.
 
     p(x) ~ prod_f f(x_f),        energy = -sum_f log f(x_f)
 
-so that a minimum is a most probable assignment. In a factor's table the last variable changes first. Factors of the
-same variables multiply. A zero would be an infinite cost, so it is refused: a small number in its place says "hardly
-ever". Evidence, which comes in a file of its own, is not read.
+so that a minimum is a most probable assignment. Two states give an `Energy`, more of them a `LabelEnergy`. In a table
+the last variable changes first. Factors of the same variables multiply. A zero would be an infinite cost, so it is
+refused: a small number in its place says "hardly ever". Evidence, which comes in a file of its own, is not read.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dope.arrays import Sites
 from dope.energy import Energy
+from dope.io.energies.factors import PairFactors, Tables, check_size, check_states, check_variables, model_energy
 from dope.io.energies.instance import Instance, Objective
 from dope.io.energies.text import Floats, Text, opened
+from dope.io.files import about
+from dope.label_energy import LabelEnergy
 
 OBJECTIVE = Objective("log product", "maximum log product", -1.0)
 _PREAMBLE = "MARKOV"
@@ -40,10 +42,11 @@ def read(path: Path) -> Instance:
         if words[:1] != [_PREAMBLE]:
             raise text.error(f"begins with {' '.join(words)[:60]!r}; expected {_PREAMBLE}, a Markov network")
         numbers = _numbers(text, words[1:])
-        sites, rest = _variables(text, numbers)
+        sites, states, rest = _variables(text, numbers)
         scopes, sizes, rest = _scopes(text, sites, rest)
-        tables = _tables(text, sizes, rest)
-        energy = _energy(sites, scopes, sizes, tables)
+        entries, starts = _entries(text, states, sizes, rest)
+        with about(path):
+            energy = _energy((sites, states), scopes, sizes, -np.log(entries) + 0.0, starts)
     return Instance(energy, "UAI Markov network", OBJECTIVE)
 
 
@@ -76,17 +79,17 @@ def _cut(text: Text, piece: str) -> tuple[str, str]:
     return piece[:at], piece[at:]
 
 
-def _variables(text: Text, numbers: Floats) -> tuple[int, Floats]:
+def _variables(text: Text, numbers: Floats) -> tuple[int, int, Floats]:
     number, rest = _count(text, "variables", numbers)
     if number < 1:
         raise text.error("declares no variables; expected at least one")
     states = rest[:number]
     if len(states) < number:
         raise text.error(f"cut short: declares {number:,} variables and lists {len(states):,}; get a whole copy")
-    if (states != 2).any():
-        at = int(np.argmax(states != 2))
-        raise text.error(f"variable {at} has {states[at]:g} states; expected binary variables, of 2 states")
-    return number, rest[number:]
+    with about(text.path):
+        found = check_states(states)
+        check_size(number, found, len(numbers))
+    return number, found, rest[number:]
 
 
 def _scopes(text: Text, sites: int, numbers: Floats) -> tuple[Sites, Sites, Floats]:
@@ -97,8 +100,8 @@ def _scopes(text: Text, sites: int, numbers: Floats) -> tuple[Sites, Sites, Floa
     for factor in range(number):
         if at >= len(listed):
             raise text.error(f"cut short: declares {number:,} factors and lists {factor:,}; get a whole copy")
-        if listed[at] not in (0.0, 1.0, 2.0):
-            raise text.error(f"factor {factor} is of {listed[at]:g} variables; expected at most 2")
+        with about(text.path):
+            check_variables(factor, listed[at])
         starts.append(at)
         at += 1 + int(listed[at])
     if at > len(rest):
@@ -120,9 +123,9 @@ def _scopes(text: Text, sites: int, numbers: Floats) -> tuple[Sites, Sites, Floa
     return scopes, sizes, rest[at:]
 
 
-def _tables(text: Text, sizes: Sites, numbers: Floats) -> Floats:
-    """The tables of all factors, (factors, 4): entries beyond a factor's own are 1."""
-    lengths = 1 << sizes
+def _entries(text: Text, states: int, sizes: Sites, numbers: Floats) -> tuple[Floats, Sites]:
+    """What all tables hold, the length of each before it, and where each begins."""
+    lengths = states**sizes
     ends = np.cumsum(lengths + 1)
     needed = int(ends[-1]) if len(ends) else 0
     if len(numbers) != needed:
@@ -133,27 +136,26 @@ def _tables(text: Text, sizes: Sites, numbers: Floats) -> Floats:
     if wrong.any():
         at = int(np.argmax(wrong))
         raise text.error(f"the table of factor {at} declares {numbers[starts[at] - 1]:g} entries, not {lengths[at]}")
-    tables = np.ones((len(sizes), 4))
-    for entry in range(4):
-        has = lengths > entry
-        tables[has, entry] = numbers[starts[has] + entry]
-    bad = ~((tables > 0) & np.isfinite(tables))
+    bad = ~((numbers > 0) & np.isfinite(numbers))
     if bad.any():
-        factor, entry = divmod(int(np.argmax(bad)), 4)
+        at = int(np.argmax(bad))
+        factor = int(np.searchsorted(ends, at, side="right"))
         raise text.error(
-            f"factor {factor} holds {tables[factor, entry]:g}, whose cost -log is not finite; expected numbers above "
-            "0. Put a small one, such as 1e-30, in place of 0"
+            f"factor {factor} holds {numbers[at]:g}, whose cost -log is not finite; expected numbers above 0. Put a "
+            "small one, such as 1e-30, in place of 0"
         )
-    return tables
+    return numbers, starts
 
 
-def _energy(sites: int, scopes: Sites, sizes: Sites, tables: Floats) -> Energy:
-    cost = -np.log(tables) + 0.0
-    costs = np.zeros((sites, 2))
-    for label in (0, 1):
-        costs[:, label] = np.bincount(scopes[sizes == 1, 0], cost[sizes == 1, label], sites)
-    energy = Energy.from_tables(costs, scopes[sizes == 2], cost[sizes == 2].reshape(-1, 2, 2))
-    return replace(energy, constant=energy.constant + float(cost[sizes == 0, 0].sum()))
+def _energy(size: tuple[int, int], scopes: Sites, sizes: Sites, costs: Floats, starts: Sites) -> Energy | LabelEnergy:
+    sites, states = size
+    alone, pairs = sizes == 1, sizes == 2
+    unary = np.zeros((sites, states))
+    for label in range(states):
+        unary[:, label] = np.bincount(scopes[alone, 0], costs[starts[alone] + label], sites)
+    tables = costs[starts[pairs][:, None] + np.arange(states * states)].reshape(-1, states, states)
+    factors = PairFactors(scopes[pairs], np.arange(len(tables)), Tables(tables))
+    return model_energy(unary, [factors], float(costs[starts[sizes == 0]].sum()))
 
 
 def _count(text: Text, what: str, numbers: Floats) -> tuple[int, Floats]:

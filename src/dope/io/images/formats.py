@@ -146,6 +146,11 @@ def load(path: Name, *, budget: int | None = None) -> Image:
     return _loaded(format_.load, path, format_, budget)
 
 
+def is_image(path: Name) -> bool:
+    """Whether a file is called as images are."""
+    return _known_format(Path(path)) is not None
+
+
 def describe(path: Name) -> Description:
     """What a file says about its pixels, which are not read."""
     path, format_ = _format_of(path)
