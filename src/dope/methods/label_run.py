@@ -106,13 +106,18 @@ class LabelRun:
         yield from self._bounded(rest, outside, error)
         mover = Mover(rest.energy, rest.labels, rest.free, solve_with(self._problem))
         done, changed = 0, 1
-        while changed and (cycles is None or done < cycles):
+        while changed and not self._closed and (cycles is None or done < cycles):
             changed = sum(mover.cycle(self._kind))
             if rest.part is not None:
                 self._put(rest.part, rest.labels)
             self._value = outside + rest.energy.exactly(rest.labels)
             done += 1
             yield self._step("move", changed=changed, labels=True)
+
+    @property
+    def _closed(self) -> bool:
+        """Whether the labels are known to be a minimum."""
+        return self._value is not None and self._bound is not None and self._value <= self._bound
 
     def _bounded(self, rest: _Rest, outside: Fraction, error: Fraction) -> Iterator[LabelStep]:
         """Message passing, for a better bound; its labels are taken over where they are the better ones."""
@@ -177,7 +182,7 @@ class LabelRun:
         exact = not self.ground.left
         if exact:
             self._bound = self._value - Fraction(self.ground.rounding_error)
-        exact = exact or (self._bound is not None and self._value <= self._bound)
+        exact = exact or self._closed
         why = stopped or ("exact" if exact else "settled")
         step = replace(self._step("end"), exact=exact, stopped=why, counts=self.ground.counts())
         return replace(step, labels=None if written else self.ground.read(None), proved=1.0 if exact else step.proved)

@@ -47,7 +47,7 @@ class Moves:
     kind: Kind | None = None
     prove: bool = True
     cycles: int | None = None
-    bound: int = 100
+    bound: int = 30
 
     def __post_init__(self) -> None:
         if self.kind not in (None, *get_args(Kind)):
