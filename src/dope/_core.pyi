@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Sequence
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
