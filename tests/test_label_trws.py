@@ -189,7 +189,8 @@ def test_costs_outside_a_mask_may_be_anything():
 
 def test_steps_tell_how_far_it_is():
     rng = np.random.default_rng(5)
-    energy = LabelEnergy.grid(rng.normal(size=(20, 20, 6)), lam=2.0)
+    weights = [rng.normal(size=(20, 20)), rng.normal(size=(20, 20))]  # of both signs, so that a gap stays
+    energy = LabelEnergy.grid(rng.normal(size=(20, 20, 6)), kernel=[[1, 0], [0, 1]], weights=weights)
     messages = LabelTrwS(rounds=35, tolerance=0.0).prepare(energy)
     steps = list(messages.steps())
     assert [step.rounds for step in steps] == [10, 20, 30, 35][: len(steps)]
