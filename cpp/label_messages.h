@@ -28,11 +28,12 @@ class LabelRoom {
     double* theta() { return theta_.data(); }
     double* choice() { return choice_.data(); }
     double* borders() { return borders_.data(); }
+    const double* inverse() const { return inverse_.data(); }  // 1 / k
     Index* hull() { return hull_.data(); }
 
   private:
     Index labels_;
-    std::vector<double> one_, two_, theta_, choice_, borders_;
+    std::vector<double> one_, two_, theta_, choice_, borders_, inverse_;
     std::vector<Index> hull_;
 };
 

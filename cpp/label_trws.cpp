@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -53,6 +54,11 @@ class LabelTrwsOf final : public LabelTrws {
     Index rounds() const override { return rounds_; }
 
     void run(Index rounds, double unit, Index threads, const Poll& poll) override {
+        if (busy_.exchange(true)) {
+            throw std::runtime_error(
+                "these messages are at work in another thread: expected one run at a time");
+        }
+        const std::unique_ptr<std::atomic<bool>, Release> turn(&busy_);
         if (messages_.empty()) messages_ = SharedArray<Message>(message_count());
         for (Index k = 0; k < rounds; ++k) {
             pass<true>(threads, poll);
@@ -144,6 +150,10 @@ class LabelTrwsOf final : public LabelTrws {
             },
             problem_.costs);
     }
+
+    struct Release {
+        void operator()(std::atomic<bool>* busy) const { busy->store(false); }
+    };
 
     // What a thread has of its own.
     struct Hands {
@@ -259,6 +269,7 @@ class LabelTrwsOf final : public LabelTrws {
     std::vector<double> lower_, cost_;      // of each line in this pass
     double energy_ = kInfinity, bound_ = -kInfinity, error_ = 0.0;
     Index rounds_ = 0;
+    std::atomic<bool> busy_{false};
 };
 
 template <class Kind>
