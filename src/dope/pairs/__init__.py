@@ -4,7 +4,7 @@ from dope.arrays import Box
 from dope.pairs.boxes import ends, strips
 from dope.pairs.contrast import mean_contrast_beta, native_features
 from dope.pairs.graph import GraphPairs, graph_pairs, sorted_graph
-from dope.pairs.grid import GridPairs
+from dope.pairs.grid import PARTING, GridPairs
 from dope.pairs.kernels import MOST_AXES, MOST_HALF_OFFSETS, Kernel, half_offsets, offset_lengths
 
 Pairs = GridPairs | GraphPairs
@@ -12,6 +12,7 @@ Pairs = GridPairs | GraphPairs
 __all__ = [
     "MOST_AXES",
     "MOST_HALF_OFFSETS",
+    "PARTING",
     "Box",
     "GraphPairs",
     "GridPairs",
