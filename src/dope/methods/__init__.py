@@ -2,6 +2,6 @@
 
 from dope.methods.admm import Admm
 from dope.methods.bracketing import Bracketing
-from dope.methods.exact import Exact
+from dope.methods.exact import Exact, nested_cuts
 
-__all__ = ["Admm", "Bracketing", "Exact"]
+__all__ = ["Admm", "Bracketing", "Exact", "nested_cuts"]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dope.arrays import Box, known_shape
+from dope.arrays import BinaryLabels, Box, Reals, known_shape
 from dope.errors import DopeError, InputError
-from dope.pairs import MOST_AXES, Kernel, half_offsets, offset_lengths, strips
+from dope.methods import nested_cuts
+from dope.pairs import MOST_AXES, GridPairs, Kernel, half_offsets, offset_lengths, strips
 from dope.partition import Partition
-from dope.planning import plan_holding
+from dope.planning import Plan, plan_holding
 from dope.plug_ins import check_plug_in
-from dope.protocols import Executor
+from dope.protocols import Executor, Problem
 from dope.stored import Stored, check_apart
 from dope.total_variation.levels import FileLevels, NextBit, folder_of, level_files, stored_levels, with_bit
 from dope.total_variation.thresholds import Norm, Variation, counted_factors, range_of_levels
@@ -136,31 +136,47 @@ def _denoise(
     steepest = 1.0 if norm == "l1" else 2.0 * (high - low)
     counted = counted_factors(factors, most=steepest * float(np.prod(image.shape, dtype=object)) + 1.0)
     variation = Variation(image, mask, offsets, counted, norm, low, (high - low).bit_length())
-    with ExitStack() as stack:
-        levels = _levels(variation, said, target, stack)
-        _write(image, mask, levels, low, target)
+    held = image.site_bytes + 2 * variation.level_type.itemsize
+    decided = plan_holding(variation.cut(None, variation.bits), held, **said)
+    if not decided.in_boxes:
+        _write(image, mask, stored_levels(_levels_in_memory(variation, decided)), low, target)
+        return
+    with level_files(variation.shape, variation.level_type, folder_of(target)) as files:
+        _write(image, mask, stored_levels(_levels_in_boxes(variation, said, held, files)), low, target)
 
 
-def _levels(variation: Variation, said: dict[str, Any], target: Any, stack: ExitStack) -> Stored:
-    """x - low at every site, bit by bit from the highest on."""
-    known: npt.NDArray[Any] | FileLevels | None = None
-    files: list[FileLevels] = []
-    held = variation.image.site_bytes + 2 * variation.level_type.itemsize
+def _levels_in_memory(variation: Variation, decided: Plan) -> npt.NDArray[Any]:
+    """x - low at every site, bit by bit from the highest on, by cuts of one flow."""
+    energy = decided.energy.read()
+    assert isinstance(energy.pairs, GridPairs)
+    inside = energy.pairs.inside
+    known: npt.NDArray[Any] | None = None
+    left = variation.bits
+
+    def following(labels: BinaryLabels) -> Reals | None:
+        nonlocal known, left
+        known, left = with_bit(known, labels, variation.level_type), left - 1
+        return variation.slopes(known, left, inside) if left else None
+
+    nested_cuts(Problem(energy, decided.partition, decided.solver, decided.executor), following)
+    assert known is not None
+    return known
+
+
+def _levels_in_boxes(
+    variation: Variation, said: dict[str, Any], held: int, files: Sequence[FileLevels]
+) -> FileLevels:
+    """The same, cut by cut, where the known bits lie in a file and those with one more go to another."""
+    known: FileLevels | None = None
     for left in range(variation.bits, 0, -1):
         energy = variation.cut(None if known is None else stored_levels(known), left)
-        if left == variation.bits and plan_holding(energy, held, **said).in_boxes:
-            files = stack.enter_context(level_files(variation.shape, variation.level_type, folder_of(target)))
-        bit = NextBit(known if isinstance(known, FileLevels) else None, files[left % 2]) if files else None
+        bit = NextBit(known, files[left % 2])
         result = plan_holding(energy, held, out=bit, **said).run()
         if not result.exact or result.rounding_error:
             raise DopeError(f"a cut ended as {result!r}, not exact; this is a fault of dope, please report it.")
-        if bit is not None:
-            known = bit.following
-        else:
-            assert not isinstance(known, FileLevels)
-            known = with_bit(known, result.labels, variation.level_type)
+        known = bit.following
     assert known is not None
-    return stored_levels(known)
+    return known
 
 
 def _write(image: Stored, mask: Stored | None, levels: Stored | None, low: int, target: Any) -> None:

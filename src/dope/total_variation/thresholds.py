@@ -13,8 +13,12 @@ threshold, and their pair is one of the cut; of one in a higher interval y_j = 1
 
     u_i = c_i(t_i) - c_i(t_i - 1) + sum_{j lower} w_ij - sum_{j higher} w_ij
 
-One cut over all sites halves all intervals, so R of them do for R bits. Pairs between intervals are parted by weights
-of a contrast (`GridPairs.all_or_nothing`) between the upper bits, so nothing is stored for a pair.
+One cut over all sites halves all intervals, so R of them do for R bits.
+
+In memory they are cuts of one flow: a minimum cut saturates the pairs it cuts, so what flows over them is what they put
+into the unary, and stays (`nested_cuts`); each cut begins with the flow of the one before. Box by box each cut is an
+energy by itself. Pairs between intervals are left out of it by a contrast between the upper bits
+(`GridPairs.all_or_nothing`), so nothing is stored for a pair.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from dope.errors import InputError
 from dope.fixed_point import LARGEST, ROOM
 from dope.pairs import PARTING, GridPairs, ends, strips
 from dope.stored import Stored, StoredMask, StoredPixels, StoredUnary
+from dope.total_variation.levels import stored_levels
 
 Norm = Literal["l1", "l2"]
 
@@ -64,11 +69,24 @@ class Variation:
         """In which the bits are kept."""
         return np.dtype(np.uint8 if self.bits <= 8 else np.uint16)
 
-    def cut(self, known: Stored | None, left: int) -> Energy:
-        """The cut that finds the highest of `left` bits, where those above it are `known`; None where there are none."""
+    @property
+    def pairs(self) -> GridPairs:
+        """Those of a threshold."""
         bounds = np.stack([self.factors, self.factors], axis=1)
         inside = None if self.mask is None else cast(Mask, StoredMask(self.mask))
-        pairs = GridPairs(self.shape, self.offsets, self.factors, bounds, inside=inside)
+        return GridPairs(self.shape, self.offsets, self.factors, bounds, inside=inside)
+
+    def slopes(self, known: npt.NDArray[Any], left: int, inside: Mask | None) -> Reals:
+        """c(t) - c(t - 1) of the cut that finds the highest of `left` bits, where the sites above it are in memory."""
+        whole = tuple(slice(0, n) for n in self.shape)
+        unary = CutUnary(self, self.pairs, stored_levels(known), left - 1, alone=True).at(whole)
+        if inside is not None:
+            unary[~inside] = 1.0
+        return unary
+
+    def cut(self, known: Stored | None, left: int) -> Energy:
+        """The cut that finds the highest of `left` bits, where those above it are `known`; None where there are none."""
+        pairs = self.pairs
         unary = StoredUnary(CutUnary(self, pairs, known, left - 1))
         if known is not None:
             bounds = np.stack([np.zeros_like(self.factors), self.factors], axis=1)
@@ -88,12 +106,13 @@ class Variation:
 
 @dataclass(frozen=True, eq=False)
 class CutUnary:
-    """The unary of a cut, computed as a box of it is read: a `Readable`."""
+    """The unary of a cut, computed as a box of it is read: a `Readable`. `alone`: without what neighbours put into it."""
 
     variation: Variation
     pairs: GridPairs
     known: Stored | None
     shift: int
+    alone: bool = False
     name: str = "image"
 
     @property
@@ -119,21 +138,22 @@ class CutUnary:
 
     def at(self, box: Box) -> Reals:
         values = self.variation.image.at(box)
-        region = self.pairs.around(box) if self.known is not None else box
+        apart = self.known is None or self.alone
+        region = box if apart else self.pairs.around(box)
         known = None if self.known is None else self.known.at(region)
         mask = self.variation.mask
-        inside = None if mask is None or known is None else mask.at(region) != 0
+        inside = None if mask is None or apart else mask.at(region) != 0
         unary = np.empty(values.shape, self.variation.unary_type)
         for part in strips(values.shape, PART_SITES):
             check_cancelled()
             whole = tuple(slice(s.start + b.start, s.stop + b.start) for s, b in zip(part, box, strict=True))
+            if known is None or apart:
+                unary[part] = self._slopes(values[part], None if known is None else known[part])
+                continue
             near = tuple(
                 slice(s.start - r.start, s.stop - r.start)
                 for s, r in zip(self.pairs.around(whole), region, strict=True)
             )
-            if known is None:
-                unary[part] = self._slopes(values[part], None)
-                continue
             bits = known[near]
             mine = tuple(
                 slice(s.start - r.start - n.start, s.stop - r.start - n.start)
