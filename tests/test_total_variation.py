@@ -85,14 +85,14 @@ def test_it_is_the_best_of_all_images(data: st.DataObject) -> None:
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_outside_a_mask_nothing_moves(norm: Any) -> None:
     rng = np.random.default_rng(3)
-    for _ in range(10):
-        image, mask = rng.integers(0, 5, (3, 3)).astype(np.uint8), rng.random((3, 3)) < 0.7
+    for _ in range(6):
+        image, mask = rng.integers(0, 4, (2, 4)).astype(np.uint8), rng.random((2, 4)) < 0.7
         mask[0, 0] = True
         image[~mask] = 255
         found = dope.denoise_tv(image, 1.5, norm=norm, mask=mask)
         assert (found[~mask] == 255).all()
         part = np.where(mask, image, image[mask].min())  # sites without pairs stay as they are
-        expected = smallest_minimizer(part, norm, edges_of((3, 3), None, None, 1.5, mask))
+        expected = smallest_minimizer(part, norm, edges_of((2, 4), None, None, 1.5, mask))
         np.testing.assert_array_equal(found[mask], expected[mask])
 
 

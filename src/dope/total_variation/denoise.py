@@ -40,13 +40,13 @@ def denoise_tv(
     memory: int | str | None = None,
     out: Any = None,
 ) -> Any:
-    """The image x of whole numbers that minimizes, exactly,
+    """The image of least total variation, exactly: of whole numbers x, such that one of these is least.
 
         sum_i |x_i - g_i|   + lam sum_{pairs} |x_i - x_j| / |i - j|        norm="l1"
         sum_i (x_i - g_i)^2 + lam sum_{pairs} |x_i - x_j| / |i - j|        norm="l2"
 
-    of an image g of 8 or 16 bits: its (anisotropic) total variation is made small. There is no factor 1/2 before the
-    squares: whoever has lam from a formula with 1/2 passes twice that. Of several minimizers it is the smallest one.
+    g is the image, of 8 or 16 bits, and every pair counts once. There is no factor 1/2 before the squares: whoever has
+    lam from a formula with 1/2 passes twice that. Of several minimizers it is the smallest one.
 
     With "l1", structures narrower than about lam vanish and all others keep their grey values; with "l2", contrast
     shrinks too. The minimizer over whole numbers with "l2" is the one over real numbers, rounded (halves down).
@@ -62,8 +62,8 @@ def denoise_tv(
         numbers and halves of them, and to fewer where it is large; for these weights the answer is exact.
     norm : "l1" or "l2"
     kernel : int or list of offsets, optional
-        Which sites are neighbours, see `Energy.grid`. By default those along the axes: 2 neighbours for each. More, such
-        as `kernel=3` with diagonals in 2D, make lengths of edges depend less on their direction.
+        Which sites are neighbours, see `Energy.grid`. By default those along the axes: 2 neighbours for each. More,
+        such as `kernel=3` with diagonals in 2D, make lengths of edges depend less on their direction.
     spacing : sequence of float, optional
         Size of a site along each axis, by which |i - j| is measured; by default 1.
     mask : bool array, optional
@@ -163,9 +163,7 @@ def _levels_in_memory(variation: Variation, decided: Plan) -> npt.NDArray[Any]:
     return known
 
 
-def _levels_in_boxes(
-    variation: Variation, said: dict[str, Any], held: int, files: Sequence[FileLevels]
-) -> FileLevels:
+def _levels_in_boxes(variation: Variation, said: dict[str, Any], held: int, files: Sequence[FileLevels]) -> FileLevels:
     """The same, cut by cut, where the known bits lie in a file and those with one more go to another."""
     known: FileLevels | None = None
     for left in range(variation.bits, 0, -1):
@@ -204,7 +202,8 @@ class _Channel:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.array.dtype)
+        found: np.dtype[Any] = np.dtype(self.array.dtype)
+        return found
 
     @property
     def filename(self) -> Any:
@@ -241,8 +240,7 @@ def _checked_image(image: Any, channel_axis: int | None) -> Stored:
                 f"of {shape[-1]} slices, that axis first: np.moveaxis(image, -1, 0)."
             )
         return stored
-    whole = isinstance(channel_axis, (int, np.integer)) and not isinstance(channel_axis, bool)
-    if not whole or not -len(shape) <= channel_axis < len(shape):
+    if repr(channel_axis) in ("True", "False") or channel_axis not in range(-len(shape), len(shape)):
         raise InputError(f"channel_axis is {channel_axis!r}; expected an axis of the image's shape {shape}, or None.")
     return replace(stored, channels=channel_axis % len(shape))
 

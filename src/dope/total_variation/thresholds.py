@@ -85,7 +85,7 @@ class Variation:
         return unary
 
     def cut(self, known: Stored | None, left: int) -> Energy:
-        """The cut that finds the highest of `left` bits, where those above it are `known`; None where there are none."""
+        """The cut that finds the highest of `left` bits, where those above it are `known`, if there are any."""
         pairs = self.pairs
         unary = StoredUnary(CutUnary(self, pairs, known, left - 1))
         if known is not None:
@@ -106,7 +106,10 @@ class Variation:
 
 @dataclass(frozen=True, eq=False)
 class CutUnary:
-    """The unary of a cut, computed as a box of it is read: a `Readable`. `alone`: without what neighbours put into it."""
+    """The unary of a cut, computed as a box of it is read: a `Readable`.
+
+    `alone` leaves out what neighbours in other intervals put into it.
+    """
 
     variation: Variation
     pairs: GridPairs
@@ -177,9 +180,7 @@ class CutUnary:
             return np.where(levels >= 0, np.int8(-1), np.int8(1))
         return -2 * levels - 1
 
-    def _balances(
-        self, known: npt.NDArray[Any], inside: Mask | None
-    ) -> Iterator[tuple[float, npt.NDArray[np.int16]]]:
+    def _balances(self, known: npt.NDArray[Any], inside: Mask | None) -> Iterator[tuple[float, npt.NDArray[np.int16]]]:
         """For each factor, how many neighbours at such offsets are in a lower interval, less those in a higher one."""
         factors, offsets = self.variation.factors, self.pairs.offsets
         for factor in np.unique(factors):
