@@ -1,7 +1,7 @@
 """Exact total variation beside single cuts of the same image: `python -m benchmarks.total_variation [2d] [3d]`.
 
-A single cut is that of one threshold, with the same pairs, by `dope.minimize`: of the middle of the grey values, the first
-of the nested ones, and of five percentiles; some are easy, some are hard. Each is the best of some runs.
+A single cut is that of one threshold, with the same pairs, by `dope.minimize`: of the middle of the grey values, the
+first of the nested ones, and of five percentiles; some are easy, some are hard. Each is the best of some runs.
 Lines go to results/total_variation.jsonl.
 """
 
@@ -65,7 +65,8 @@ def measured(name: str, image: npt.NDArray[np.uint8], norm: Any, runs: int) -> d
     whole = best_of(runs, lambda: dope.denoise_tv(image, LAM[norm], norm=norm))
     found = sorted(cuts.values())
     return {
-        "case": name, "norm": norm, "lam": LAM[norm], "shape": list(image.shape), "runs": runs, "seconds": round(whole, 3),
+        "case": name, "norm": norm, "lam": LAM[norm], "shape": list(image.shape), "runs": runs,
+        "seconds": round(whole, 3),
         "cuts": {str(t): round(seconds, 3) for t, seconds in cuts.items()},
         "times_the_first": round(whole / cuts[middle], 2), "times_the_median": round(whole / found[len(found) // 2], 2),
         "times_the_hardest": round(whole / found[-1], 2),

@@ -182,6 +182,29 @@ def test_sixteen_bits_out_of_core() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+def test_zarr_in_and_out(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    image = np.stack([photo((30, 40), seed=s) for s in range(2)])
+    stored = zarr.create_array(str(tmp_path / "image.zarr"), shape=image.shape, chunks=(1, 16, 16), dtype="uint8")
+    target = zarr.create_array(str(tmp_path / "out.zarr"), shape=image.shape, chunks=(1, 16, 16), dtype="uint8")
+    stored[:] = image
+    assert dope.denoise_tv(stored, 20, norm="l2", memory="1B", blocks=4, channel_axis=0, out=target) is target
+    np.testing.assert_array_equal(target[:], dope.denoise_tv(image, 20, norm="l2", channel_axis=0))
+    np.testing.assert_array_equal(target[:], dope.denoise_tv(stored, 20, norm="l2", channel_axis=0))
+
+
+def test_blocks_in_other_processes() -> None:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    image, mask = photo((24, 30), seed=6), np.ones((24, 30), dtype=bool)
+    mask[3:9, 20:] = False
+    expected = dope.denoise_tv(image, 1, kernel=3, mask=mask)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        found = dope.denoise_tv(image, 1, kernel=3, mask=mask, blocks=2, executor=dope.Futures(pool))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_channels_are_images_by_themselves() -> None:
     image = np.stack([photo((20, 30), seed=s) for s in range(3)], axis=-1)
     found = dope.denoise_tv(image, 2, channel_axis=-1)
