@@ -98,7 +98,7 @@ class Layers:
 
     def labels(self, layers: BinaryLabels) -> npt.NDArray[Any]:
         """Of every site: how many of its layers have label 1."""
-        return layers.sum(axis=-1).astype(label_type(max(3, self.label_count)))
+        return np.asarray(layers.sum(axis=-1), dtype=label_type(max(3, self.label_count)))
 
 
 def bytes_needed(shape: tuple[int, ...], label_count: int, offsets: Sites, jumps: npt.ArrayLike) -> int:
@@ -158,4 +158,4 @@ def _add_known(unary: Reals, strength: Reals, field: Reals, offset: list[int], k
         beyond = min(abs(step), count)
         known = slice(count - beyond, count) if step > 0 else slice(0, beyond)
         unary[(*end, known)] += weights if step > 0 else -weights
-    return float(weights.sum()) * min(abs(k), count)
+    return float(weights.sum()) * float(min(abs(k), count))
