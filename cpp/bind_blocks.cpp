@@ -395,6 +395,11 @@ void bind_blocks(nb::module_& m) {
         .def(
             "measure", [](BlockFlow& self) { at_work([&](const Poll&) { self.measure(); }); },
             "Find how many walls lie between every site and a sink; before discharges.")
+        .def("part", for_block([](BlockFlow& self, std::size_t k, const Poll&) { self.part(k); }),
+             nb::arg("k"),
+             "Take a block's pairs between different labels, once certified, out of the network.")
+        .def("regroup", &BlockFlow::regroup,
+             "After all blocks are parted: each is a group by itself again, to be walled in.")
         .def("deliver", &BlockFlow::deliver, "What was discharged arrives.")
         .def(
             "flows",

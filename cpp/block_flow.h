@@ -64,6 +64,8 @@ class BlockFlow {
     virtual void bracket(std::size_t k, bool outside, bool* out, const Poll& poll) = 0;
     virtual void discharge(std::size_t g, const Poll& poll) = 0;
     virtual void check(std::size_t g) = 0;
+    virtual void part(std::size_t k) = 0;
+    virtual void regroup() = 0;
 
     virtual bool certify() = 0;
     virtual ExactSum push() = 0;

@@ -37,6 +37,8 @@ class BlockFlowOf : public BlockFlow {
     }
     void discharge(std::size_t g, const Poll& poll) override { blocks_->discharge(g, poll); }
     void check(std::size_t g) override { blocks_->check(g); }
+    void part(std::size_t k) override { blocks_->part(k); }
+    void regroup() override { blocks_->regroup(); }
 
     bool certify() override { return blocks_->certify(); }
     ExactSum push() override { return blocks_->push(); }

@@ -53,6 +53,7 @@ class Blocks {
     // A network that is divided, with capacities.
     Blocks(Network network, double scale)
         : network_(std::move(network)),
+          scale_(scale),
           excess_(static_cast<std::size_t>(network_.sites())),
           group_(network_.blocks()),
           blocks_(network_.blocks()) {
@@ -96,10 +97,10 @@ class Blocks {
                 search.add_beyond(unary[i], block.beyond);
                 const Excess old = before ? search.price(before[i]) : Excess{0};
                 if (now == old) continue;
-                if (before) {
+                if (before && search.planted()) {
                     block.shifts.push_back({v, static_cast<Excess>(old - now)});
                 } else {
-                    excess(v) = static_cast<Excess>(excess(v) - now);
+                    excess(v) = static_cast<Excess>(excess(v) - now + old);
                 }
             }
         });
@@ -236,6 +237,48 @@ class Blocks {
     }
 
     void check(std::size_t g) { blocks_[g].search->check(); }
+
+    // --- Cuts within cuts ------------------------------------------------------------------------
+    //
+    // A minimum cut saturates the pairs that it cuts. If their ends keep to the order that they
+    // have now, whatever is decided next, such a pair weighs w (y_i - y_j): it is linear, and what
+    // flows over it is just that. So it may leave the network, its flow in place, and the sites
+    // with label 1 and those with label 0 become problems that know nothing of each other.
+
+    // Takes the pairs of a block's sites with sites of another label out of the network, once
+    // certify() has said that labels are known. It is done for all blocks, then regroup() follows,
+    // and wall_in() for all. From then on excesses hold more than the unary that price() knows,
+    // and bounds are of no energy.
+    void part(std::size_t k) {
+        if (marked_.empty()) {
+            throw std::runtime_error("the labels of all part sites: expected certify() first");
+        }
+        const auto label = [&](Site v) { return network_.level(v) > 0 || reached(v); };
+        Pause pause;
+        network_.for_each_row(network_.block(k), [&](Site first, Site length) {
+            for (Site v = first; v < first + length; ++v) {
+                const bool mine = label(v);
+                const Arc arcs = network_.degree(v);
+                for (Arc m = 0; m < arcs; ++m) {
+                    if (label(network_.head(v, m)) != mine) network_.sever(v, m);
+                }
+                pause(arcs);
+            }
+        });
+    }
+    // Every block is a group by itself again, without forests.
+    void regroup() {
+        for (std::size_t k = 0; k < blocks_.size(); ++k) {
+            group_[k] = k;
+            blocks_[k] = Block();
+            blocks_[k].members = {k};
+            blocks_[k].search =
+                std::make_unique<Search>(network_, scale_, excess_, network_.block(k));
+            blocks_[k].search->stand({0, 0, 0, false});
+        }
+        paces_.clear();
+        marked_.clear();
+    }
 
     // --- All blocks ------------------------------------------------------------------------------
 
@@ -828,6 +871,7 @@ class Blocks {
     }
 
     Network network_;
+    double scale_;
     SharedArray<Excess> excess_;
     std::vector<std::size_t> group_;  // of each block
     std::vector<Block> blocks_;

@@ -109,6 +109,11 @@ class FewArcs {
         if (residual(v, m) > 0) insert(at(v).away, m);
         if (residual(head(v, m), opposite(v, m)) > 0) insert(at(v).towards, m);
     }
+    // Nothing can flow over v's arc m any more, seen from v; the other end has to be told, too.
+    void sever(Site v, Arc m) {
+        at(v).residual[m] = 0;
+        shut(v, m);
+    }
     void push_over_wall(Site v, Arc m, Excess amount) {
         Capacity& forth = at(v).residual[m];
         Capacity& back = at(head(v, m)).residual[opposite(v, m)];

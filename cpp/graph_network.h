@@ -142,6 +142,8 @@ class GraphNetwork {
     }
     void shut(Site v, Arc m) { shut_[slot(v, m)] = true; }
     void unshut(Site v, Arc m) { shut_[slot(v, m)] = false; }
+    // Nothing can flow over v's arc m any more, seen from v; the other end has to be told, too.
+    void sever(Site v, Arc m) { residual_[slot(v, m)] = 0; }
     void push_over_wall(Site v, Arc m, Excess amount) { push(v, m, head(v, m), amount); }
 
     // --- Parts -----------------------------------------------------------------------------------

@@ -161,6 +161,11 @@ class ManyArcs {
         if (residual(v, m) > 0) insert(open_arcs<true>(v), m);
         if (residual(head(v, m), opposite(v, m)) > 0) insert(open_arcs<false>(v), m);
     }
+    // Nothing can flow over v's arc m any more, seen from v; the other end has to be told, too.
+    void sever(Site v, Arc m) {
+        residual_[slot(v, m)] = 0;
+        shut(v, m);
+    }
     void push_over_wall(Site v, Arc m, Excess amount) {
         Capacity& forth = residual_[slot(v, m)];
         Capacity& back = residual_[slot(head(v, m), opposite(v, m))];

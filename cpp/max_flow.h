@@ -268,6 +268,8 @@ class MaxFlow {
     }
 
     std::int64_t sites() const { return static_cast<std::int64_t>(sites_); }
+    // Whether there are forests, which a change of an excess has to be settled in.
+    bool planted() const { return !rootless_; }
 
     // What a solved search knows beside the network, so that another on the same one goes on there.
     struct Standing {

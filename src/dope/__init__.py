@@ -35,6 +35,7 @@ _GIVEN = {
     "segmentation": "Segmentation segment",
     "solvers": "Anneal Brute Icm LabelTrwS LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
     "steps": "AdmmStep BracketingStep ExactStep LabelStep Step",
+    "total_variation": "denoise_tv",
     "verify": "Verdict verify",
 }
 _HOMES = {name: module for module, names in _GIVEN.items() for name in names.split()}
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from dope.steps import ExactStep as ExactStep
     from dope.steps import LabelStep as LabelStep
     from dope.steps import Step as Step
+    from dope.total_variation import denoise_tv as denoise_tv
     from dope.verify import Verdict as Verdict
     from dope.verify import verify as verify
 else:

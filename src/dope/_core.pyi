@@ -305,6 +305,10 @@ class BlockFlow:
         """Make two groups one, named by the lower."""
     def measure(self) -> None:
         """Find how many walls lie between every site and a sink; before discharges."""
+    def part(self, k: int) -> None:
+        """Take a block's pairs between different labels, once certified, out of the network."""
+    def regroup(self) -> None:
+        """After all blocks are parted: each is a group by itself again, to be walled in."""
     def deliver(self) -> None:
         """What was discharged arrives."""
     def flows(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -48,7 +48,7 @@ def measure_facts(
     if energy.facts is not None:
         return energy
     pairs = _grid(energy)
-    places = pairs.beta == 0.0 and pairs.binary_places() is not None if pairs.fields is None else False
+    places = pairs.fields is None and pairs.beta is not None and pairs.binary_places() is not None
     small = pairs.features is not None and pairs.features.dtype.str in SMALL_INTEGERS
     first = Measure(unary=True, places=places, unit=SMALL_UNIT if small and pairs.beta is None else None)
     measured = _measure_blocks(energy, partition, executor, first, done)

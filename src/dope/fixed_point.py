@@ -96,7 +96,7 @@ class Costs:
         """Of an energy on a grid whose facts are known, wherever its arrays lie."""
         facts, pairs = energy.facts, energy.pairs
         assert facts is not None and isinstance(pairs, GridPairs)
-        of_pairs = pairs.binary_places() if pairs.fields is None and not pairs.beta else None
+        of_pairs = pairs.binary_places() if pairs.fields is None else None
         places = None if of_pairs is None or facts.places is None else max(of_pairs, facts.places)
         # Outside a mask `Energy.grid` puts prices like the others.
         total = facts.total + (facts.sites - facts.inside) * (facts.largest or 1.0)

@@ -145,6 +145,17 @@ class BlockFlow(Protocol):
         """Make two groups one."""
         ...
 
+    def part(self, k: int, /) -> None:
+        """Once certified: take a block's pairs between different labels out of the graph; what flows over them stays.
+
+        Done for all blocks; then `regroup` and `wall_in` follow, and a new unary. Bounds mean nothing from then on.
+        """
+        ...
+
+    def regroup(self) -> None:
+        """Every block is a group by itself again."""
+        ...
+
     def measure(self) -> None:
         """Find how many walls lie between every site and a sink; before discharges."""
         ...

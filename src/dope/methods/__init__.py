@@ -2,8 +2,8 @@
 
 from dope.methods.admm import Admm
 from dope.methods.bracketing import Bracketing
-from dope.methods.exact import Exact
+from dope.methods.exact import Exact, nested_cuts
 from dope.methods.messages import Messages
 from dope.methods.moves import Moves
 
-__all__ = ["Admm", "Bracketing", "Exact", "Messages", "Moves"]
+__all__ = ["Admm", "Bracketing", "Exact", "Messages", "Moves", "nested_cuts"]

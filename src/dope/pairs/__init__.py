@@ -5,7 +5,7 @@ from dope.pairs.boxes import ends, strips
 from dope.pairs.contrast import mean_contrast_beta, native_features
 from dope.pairs.fused import Fused
 from dope.pairs.graph import GraphPairs, TablePairs, graph_pairs, sorted_graph, table_pairs
-from dope.pairs.grid import GridPairs
+from dope.pairs.grid import PARTING, GridPairs
 from dope.pairs.kernels import MOST_AXES, MOST_HALF_OFFSETS, Kernel, half_offsets, offset_lengths
 
 Pairs = GridPairs | GraphPairs
@@ -13,6 +13,7 @@ Pairs = GridPairs | GraphPairs
 __all__ = [
     "MOST_AXES",
     "MOST_HALF_OFFSETS",
+    "PARTING",
     "Box",
     "Fused",
     "GraphPairs",

@@ -39,6 +39,9 @@ from dope.pairs.contrast import native_features
 from dope.pairs.fused import Fused, LabelNumbers, Table
 from dope.sums import exact_sum, in_units
 
+# A beta by which whole numbers that differ are worlds apart: exp(-1024) is 0, in the core (below -708) and in NumPy.
+PARTING = 1024.0
+
 
 @dataclass(frozen=True, eq=False)
 class GridPairs:
@@ -114,12 +117,20 @@ class GridPairs:
         """A lower bound of the weights: negative only where the energy is not submodular."""
         return float(self.bounds.min(initial=0.0))
 
+    @property
+    def all_or_nothing(self) -> bool:
+        """Whether features do no more than to part: pairs of equal pixels weigh what they do without, others 0.
+
+        So it is where pixels are whole numbers and beta is so large that exp(-beta) is 0.
+        """
+        return self.features is not None and self.features.dtype.kind in "iu" and self.sharpness >= PARTING
+
     def binary_places(self) -> int | None:
         """How many binary places every weight needs at most; None when they are not all exact binary fractions."""
         if self.fused is not None:
             found = self.fused.places, replace(self, fused=None).binary_places()
             return None if found[0] is None or found[1] is None else found[0] + found[1]
-        if self.counts is not None or self._contrasted is not None:
+        if self.counts is not None or (self._contrasted is not None and not self.all_or_nothing):
             return None
         if self.fields is None:
             return binary_places([self.factors])
