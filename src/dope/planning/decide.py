@@ -17,8 +17,8 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Threads
 from dope.footprint import PROCESS_BYTES, whole_bytes
-from dope.memory import as_text, available_bytes, budget_of
 from dope.label_energy import LabelEnergy
+from dope.memory import as_text, available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact, Moves
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition, layout_of
@@ -75,7 +75,7 @@ def plan(
     )  # fmt: skip
 
 
-def plan_holding(energy: Energy, held: int, **said: Any) -> Plan:
+def plan_holding(energy: Energy | LabelEnergy, held: int, **said: Any) -> Plan:
     """The same for someone who holds so many bytes per site beside the energy, where everything is in memory."""
     return _decided(energy, held=held, **said)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
+
 from dope.energy import Energy
 from dope.footprint import MOST_CROSSING
 from dope.label_energy import LabelEnergy
@@ -44,7 +46,7 @@ def _label_solver(energy: LabelEnergy) -> tuple[BlockSolver, str]:
     """Of the binary problems of proofs and moves."""
     if not energy.is_metric or isinstance(energy.pairs, TablePairs):
         return Qpbo(), "moves whose pairs may repel, and minimum cuts where they do not"
-    if energy.costs.dtype.kind in "iub":
+    if isinstance(energy.costs, np.ndarray) and energy.costs.dtype.kind in "iub":
         return MaxFlow(), "every move is a minimum cut"
     return automatic_flow_solver(energy.pairs), "every move is a minimum cut"
 

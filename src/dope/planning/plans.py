@@ -109,7 +109,7 @@ class Plan:
         """Do it in the background."""
         return Run(self.conducted_by, watch=watch, tell=tell).start()
 
-    def on(self, energy: Energy, *, start: Result | None = None) -> Plan:
+    def on(self, energy: Energy | LabelEnergy, *, start: Result | npt.ArrayLike | None = None) -> Plan:
         """The same for another energy on the same sites."""
         if energy.shape != self.energy.shape:
             raise InputError(
@@ -187,7 +187,9 @@ class Plan:
             return needed
         # What blocks leave for each other, and, as far as there is room, blocks that stay open.
         needed += (
-            0 if self.checkpoint is not None else ADMM_POST_BYTES * count_coupled(cut_pairs(self.energy), self.partition)
+            0
+            if self.checkpoint is not None
+            else ADMM_POST_BYTES * count_coupled(cut_pairs(self.energy), self.partition)
         )
         if elsewhere:
             return needed

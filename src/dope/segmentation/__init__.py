@@ -45,6 +45,8 @@ def segment(
     start: Result | None = None,
     watch: Callable[[Step], object] | None = None,
     memory: int | str | None = None,
+    classes: int | Sequence[str] | None = None,
+    label_axis: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
     certificate: str | os.PathLike[str] | None = None,
@@ -123,6 +125,6 @@ def segment(
         image=image, scribbles=scribbles, probability=probability, unary=unary, rectangle=rectangle, lasso=lasso,
         mask=mask, margin=margin, lam=lam, kernel=kernel, beta=beta, spacing=spacing, channel_axis=channel_axis,
         model=model, rounds=rounds, connected=connected, blocks=blocks, overlap=overlap, method=method, solver=solver,
-        executor=executor, memory=memory,
+        executor=executor, memory=memory, classes=classes, label_axis=label_axis,
     )  # fmt: skip
     return said.run(start=start, watch=watch, checkpoint=checkpoint, resume=resume, certificate=certificate, out=out)
