@@ -26,7 +26,7 @@ from dope.models import ClassColors, ClassModel, ClassSample, automatic_model, k
 from dope.models.channels import as_channels
 from dope.models.model import Model
 from dope.models.smoothing import cost_margins, mean_lam_total
-from dope.pairs import strips
+from dope.pairs import GridPairs, strips
 from dope.partition import Partition
 from dope.planning import Plan
 from dope.protocols import Executor
@@ -169,7 +169,7 @@ class ClassSubject:
         seeds = self._seeds_here
         if seeds is None or not (seeds != UNLABELED).any():
             return plain
-        fix_classes(costs, seeds, seed_strength(plain.pairs.strength, weighed.largest))
+        fix_classes(costs, seeds, self._strength(plain, weighed))
         return plain
 
     def _energy_in_boxes(self, unary: SoftCosts | ColorCosts) -> LabelEnergy:
@@ -179,8 +179,12 @@ class ClassSubject:
         plain = self._grid(unary, self._lam(weighed), self.pixels, self.mask)
         if self.seeds is None:
             return plain
-        strength = seed_strength(plain.pairs.strength, weighed.largest)
-        return self._grid(SeededCosts(unary, self.seeds, strength), self._lam(weighed), self.pixels, self.mask)
+        seeded = SeededCosts(unary, self.seeds, self._strength(plain, weighed))
+        return self._grid(seeded, self._lam(weighed), self.pixels, self.mask)
+
+    def _strength(self, plain: LabelEnergy, weighed: Weighed) -> float:
+        assert isinstance(plain.pairs, GridPairs)
+        return seed_strength(plain.pairs.strength, weighed.largest)
 
     def _grid(self, costs: Any, lam: float, features: Any, mask: Any) -> LabelEnergy:
         settings = self.settings

@@ -240,8 +240,8 @@ def soft_classes(count: int, said: tuple[int, tuple[str, ...] | None] | None, dr
         raise InputError(f"probability has {count} classes, and classes says {said[0]}; expected as many.")
     if drawn is not None and drawn.numbers and drawn.numbers[-1] >= count:
         raise InputError(
-            f"scribbles hold class {drawn.numbers[-1]}, and probability has {count} classes, 0 to {count - 1}; expected "
-            f"their numbers. 0 means that nothing is drawn, so that the first class cannot be."
+            f"scribbles hold class {drawn.numbers[-1]}, and probability has {count} classes, 0 to {count - 1}; "
+            f"expected their numbers. 0 means that nothing is drawn, so that the first class cannot be."
         )
     return Classes.of(range(count), names)
 

@@ -85,7 +85,7 @@ class Subject:
     frame: Frame
     features: npt.NDArray[Any]
     inside: Mask | None
-    seeds: Seeds | None
+    seeds: npt.NDArray[np.int8 | np.int16] | None
     settings: Settings
 
     @classmethod
