@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
-from dope.arrays import BinaryLabels, Labels, Mask, Reals, Sites
+from dope.arrays import BinaryLabels, Mask, Reals, Sites
 from dope.boards import Board, MemoryBoard
 from dope.certificate import Certificate
 from dope.energy import Energy
@@ -217,7 +218,7 @@ class Executor(Protocol):
 class Start:
     """Where to begin: the labels of an earlier result, what proved its bound, and what its method kept."""
 
-    labels: Labels
+    labels: npt.NDArray[Any]  # bool, or numbers where there are several
     certificate: Certificate | None = None
     kept: object | None = None
 

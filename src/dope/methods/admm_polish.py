@@ -163,7 +163,7 @@ class Polish:
         assert flows.labels is not None and flows.decided is not None and flows.lower_bound is not None
         if self.last.lower_bound is None or flows.lower_bound >= self.last.lower_bound:
             self.last = replace(self.last, lower_bound=flows.lower_bound, certificate=flows.certificate)
-        self._adopt_here(flows.decided, flows.labels)
+        self._adopt_here(flows.decided, flows.labels.astype(np.bool_, copy=False))
 
     def _adopt_here(self, decided: BinaryLabels, found: BinaryLabels) -> None:
         step, energy = self.last, self._problem.energy

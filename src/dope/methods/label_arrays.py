@@ -10,21 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Box, Labels, Mask
+from dope.label_counts import count_labels
 from dope.label_energy import LabelEnergy
 from dope.methods.label_proof import LabelProof
-from dope.methods.open_part import OpenPart
+from dope.methods.open_part import WORTH_A_GRAPH, OpenPart, fits
 from dope.pairs import GraphPairs, GridPairs
 from dope.protocols import Problem
-
-# Of a grid, sites that are open become a graph of their own where they are less than this fraction of all.
-WORTH_A_GRAPH = 0.25
 
 
 class LabelArrays:
     """Labels in memory; where they are `open`, others may be better."""
 
     def __init__(self, energy: LabelEnergy, problem: Problem) -> None:
-        self._energy, self._problem = energy, problem
+        self.energy, self._problem = energy, problem
         self.rounding_error = 0.0
         self.given = problem.start is not None
         inside = energy.pairs.inside if isinstance(energy.pairs, GridPairs) else None
@@ -47,9 +45,9 @@ class LabelArrays:
 
     def prove(self) -> Iterator[tuple[int, int]]:
         """Decide sites for one label after the other: the label, and how many."""
-        proof = LabelProof(self._energy, self._problem)
+        proof = LabelProof(self.energy, self._problem)
         self.rounding_error += proof.rounding_error
-        for label in range(self._energy.label_count):
+        for label in range(self.energy.label_count):
             before = proof.prove(label)
             decided = self.open & ~proof.open
             self.labels[decided] = proof.labels[decided]
@@ -58,15 +56,23 @@ class LabelArrays:
 
     def part(self) -> OpenPart | None:
         """What is open as a problem of its own, None where that is most of all sites."""
-        left, sites = self.left, self._energy.pairs.sites
-        if self._energy.metric is None:
+        left, sites = self.left, self.energy.pairs.sites
+        if not fits(self.energy, left, self._problem.memory):
             return None
-        limit = sites if isinstance(self._energy.pairs, GraphPairs) else WORTH_A_GRAPH * sites
-        return OpenPart.of(self._energy, self.labels, self.open) if left < limit else None
+        limit = sites if isinstance(self.energy.pairs, GraphPairs) else WORTH_A_GRAPH * sites
+        return OpenPart.of(self.energy, self.labels, self.open) if left < limit else None
+
+    def counts(self) -> tuple[int, ...]:
+        """How many sites have each label."""
+        return tuple(count_labels(self.labels, self.energy.label_count).tolist())
+
+    def write(self, target: Any) -> None:
+        """Put the labels where they are wanted."""
+        target[self.energy.whole] = self.labels
 
     def exactly(self) -> Fraction:
         """The energy of the labels."""
-        return self._energy.exactly(self.labels)
+        return self.energy.exactly(self.labels)
 
 
 def cheapest(costs: npt.NDArray[Any], inside: Mask | None) -> npt.NDArray[np.int64]:

@@ -45,12 +45,12 @@ class LabelProof:
         self._problem, self._pairs = problem, energy.pairs
         inside = self._pairs.inside if isinstance(self._pairs, GridPairs) else None
         self._margins = Margins.of(energy)
-        solver = require_flow_solver(problem.solver, "open_blocks", method="a proof of labels")
+        self._solver = require_flow_solver(problem.solver, "open_flow", method="a proof of labels")
         margins, sites = self._margins, self._pairs.sites
         of_pairs = self._pairs.binary_places()
         places = None if of_pairs is None or margins.places is None else max(of_pairs, margins.places)
         costs = Costs(self._pairs, sites, places, margins.largest, margins.total)
-        self.fixed = FixedPoint.for_costs(costs, solver.bits)
+        self.fixed = FixedPoint.for_costs(costs, self._solver.bits)
         self.labels: Labels = margins.labels.copy()
         self.open: Mask = np.ones(energy.shape, dtype=np.bool_)
         self._inside = inside
@@ -94,26 +94,29 @@ class LabelProof:
 
     def _cut(self, label: int, where: Index) -> Mask:
         """The smallest minimizer, as a mask of the place."""
-        unary = self._margins.unary(label, where)
-        if isinstance(self._pairs, GridPairs):
+        unary, problem, pairs = self._margins.unary(label, where), self._problem, self._pairs
+        if isinstance(pairs, GridPairs):
             assert isinstance(where, tuple)
-            pairs, partition = self._pairs.crop(where), _within(self._problem.partition, where)
+            partition = _within(problem.partition, where)
+            pairs = pairs.crop(where)
             if pairs.inside is not None:
                 unary[~pairs.inside] = self._margins.largest or 1.0
-            return _smallest_minimizer(Energy(unary, pairs), partition, self._problem, self.fixed)
-        if isinstance(where, tuple):
-            return _smallest_minimizer(Energy(unary, self._pairs), self._problem.partition, self._problem, self.fixed)
-        part = self._pairs.crop(where)
-        return _smallest_minimizer(Energy(unary, part), Partition.graph(part, 1), self._problem, self.fixed)
+            if len(partition.blocks) > 1 and not getattr(problem.executor, "elsewhere", False):
+                return _cut_in_blocks(Energy(unary, pairs), partition, problem, self.fixed)
+        elif not isinstance(where, tuple):
+            pairs = pairs.crop(where)
+        flow = self._solver.open_flow(pairs, self.fixed)
+        flow.minimize(np.ascontiguousarray(unary))
+        return flow.labels()
 
 
-def _smallest_minimizer(energy: Energy, partition: Partition, problem: Problem, fixed: FixedPoint) -> Mask:
+def _cut_in_blocks(energy: Energy, partition: Partition, problem: Problem, fixed: FixedPoint) -> Mask:
     binary = replace(
         problem, energy=energy, partition=partition, fixed=fixed, start=None, live=LiveLabels(), certificate=None
     )
     *_, last = Exact().steps(binary)
     assert last.labels is not None
-    return last.labels
+    return last.labels.astype(np.bool_, copy=False)
 
 
 def _within(partition: Partition, box: Box) -> Partition:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -10,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from dope.arrays import Labels, Mask
+from dope.arrays import BinaryLabels, Labels, Mask
 from dope.energy import Energy
 from dope.label_energy import LabelEnergy
+from dope.live import LiveLabels
 from dope.methods.exact import Exact
 from dope.methods.label_arrays import LabelArrays
-from dope.methods.label_moves import Kind, Mover, Solve
+from dope.methods.label_boxes import LabelBoxes
+from dope.methods.label_moves import Kind, Mover, Solve, solving
 from dope.methods.label_proof import LabelProof
-from dope.methods.lending import Minimizers
 from dope.methods.open_part import OpenPart
-from dope.pairs import GridPairs, TablePairs
+from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition
 from dope.protocols import Answer, FlowSolver, Problem
-from dope.live import LiveLabels
 from dope.rounding import nearest, rounded_down
 from dope.steps import LabelStep
 from dope.sums import exact_sum
@@ -32,8 +31,11 @@ class LabelRun:
     """Its labels are those of the ground; `rest` is what is paid outside the part that is left."""
 
     def __init__(self, energy: LabelEnergy, problem: Problem, kind: Kind) -> None:
-        self._energy, self._problem, self._kind = energy, problem, kind
-        self.ground = LabelArrays(energy, problem)
+        self._problem, self._kind = problem, kind
+        self.ground: LabelArrays | LabelBoxes = (
+            LabelBoxes(energy, problem) if problem.in_boxes else LabelArrays(energy, problem)
+        )
+        self._energy = self.ground.energy
         self._sites = energy.pairs.sites
         self._round = 0
         self._bound: Fraction | None = None
@@ -57,6 +59,9 @@ class LabelRun:
         if not self.ground.left:
             return
         part = self.ground.part()
+        if part is None and isinstance(self.ground, LabelBoxes):
+            yield from self._swept(self.ground, cycles)
+            return
         if part is None:
             yield from self._moved(_Rest(self._energy, self.ground.labels, self.ground.open), cycles)
             return
@@ -71,7 +76,9 @@ class LabelRun:
     def _proved_again(self, part: OpenPart) -> Any:
         """What is left of a part once labels are proved that follow from those that are fixed by now."""
         while len(part.sites):
-            problem = replace(self._problem, partition=Partition.graph(part.energy.pairs, 1))
+            pairs = part.energy.pairs
+            assert isinstance(pairs, GraphPairs)
+            problem = replace(self._problem, partition=Partition.graph(pairs, 1))
             proof = LabelProof(part.energy, problem)
             changed = sum(proof.prove(label) for label in range(self._energy.label_count))
             if not changed:
@@ -105,6 +112,16 @@ class LabelRun:
             done += 1
             yield self._step("move", changed=changed, labels=True)
 
+    def _swept(self, ground: LabelBoxes, cycles: int | None) -> Iterator[LabelStep]:
+        """Blocks of two partitions by turns, everything around a block fixed, until none of either gains."""
+        self._bound = ground.begin() - Fraction(ground.rounding_error)
+        sweeps, idle = 0, 0
+        while idle < 2 and (cycles is None or sweeps < 2 * cycles):
+            changed = ground.sweep(self._kind, shifted=sweeps % 2 == 1)
+            sweeps += 1
+            idle = 0 if changed else idle + 1
+            yield self._step("sweep", changed=changed)
+
     def _step(self, doing: str, *, label: int | None = None, changed: int = 0, labels: bool = False) -> LabelStep:
         self._round += 1
         left = self.ground.left
@@ -112,7 +129,7 @@ class LabelRun:
         return LabelStep(
             round=self._round,
             energy=None if value is None else nearest(value),
-            labels=self.ground.read(None) if labels else None,
+            labels=self.ground.read(None) if labels and not self._problem.in_boxes else None,
             lower_bound=None if bound is None else rounded_down(bound),
             proved=1.0 - left / self._sites,
             rounding_error=self.ground.rounding_error,
@@ -125,14 +142,16 @@ class LabelRun:
     def last(self, stopped: str | None) -> LabelStep:
         """Where it ends: the labels, their energy, and what bounds it."""
         self._value = self.ground.exactly()
+        written = self._problem.in_boxes and self._problem.target is not None
+        if written:
+            self.ground.write(self._problem.target)
         exact = not self.ground.left
         if exact:
             self._bound = self._value - Fraction(self.ground.rounding_error)
         exact = exact or (self._bound is not None and self._value <= self._bound)
-        step = self._step("end", labels=True)
-        return replace(
-            step, exact=exact, proved=1.0 if exact else step.proved, stopped=stopped or ("exact" if exact else "settled")
-        )
+        why = stopped or ("exact" if exact else "settled")
+        step = replace(self._step("end"), exact=exact, stopped=why, counts=self.ground.counts())
+        return replace(step, labels=None if written else self.ground.read(None), proved=1.0 if exact else step.proved)
 
 
 class _Rest:
@@ -145,7 +164,7 @@ class _Rest:
         """Every site takes its least cost, fixed ones their own, and every pair the least it can pay."""
         energy = self.energy
         fixed = np.take_along_axis(energy.costs, self.labels[..., None].astype(np.int64), axis=-1)[..., 0]
-        least = np.where(self.free, energy.costs.min(axis=-1), fixed)
+        least = np.where(self.free, energy.costs.min(axis=-1), fixed).astype(np.float64)
         if isinstance(energy.pairs, GridPairs) and energy.pairs.inside is not None:
             least[~energy.pairs.inside] = 0
         return Fraction(energy.constant) + exact_sum(np.ascontiguousarray(least)) + _least_of_pairs(energy)
@@ -166,15 +185,14 @@ def _least_of_pairs(energy: LabelEnergy) -> Fraction:
 
 def solve_with(problem: Problem) -> Solve:
     """How moves are solved: over the blocks of the problem where it has several, and threads to work on them."""
-    minimizers, partition = Minimizers(problem.solver), problem.partition
+    whole, partition = solving(problem.solver), problem.partition
     threads = len(partition.blocks) > 1 and not getattr(problem.executor, "elsewhere", False)
 
-    def solve(choice: Energy) -> Answer:
+    def solve(choice: Energy, start: BinaryLabels) -> Answer:
         in_blocks = threads and choice.shape == partition.shape and isinstance(choice.pairs, GridPairs)
         if in_blocks and choice.submodular and isinstance(problem.solver, FlowSolver):
             return _solved_in_blocks(choice, problem)
-        with minimizers.lent(choice) as minimizer:
-            return minimizer.minimize(choice.unary, start=np.zeros(choice.shape, dtype=np.bool_))
+        return whole(choice, start)
 
     return solve
 
@@ -183,4 +201,4 @@ def _solved_in_blocks(choice: Energy, problem: Problem) -> Answer:
     binary = replace(problem, energy=choice, start=None, live=LiveLabels(), certificate=None)
     *_, last = Exact().steps(binary)
     assert last.labels is not None
-    return Answer(last.labels, exact=True, rounding_error=last.rounding_error)
+    return Answer(last.labels.astype(np.bool_, copy=False), exact=True, rounding_error=last.rounding_error)

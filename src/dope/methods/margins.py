@@ -26,7 +26,8 @@ STRIP_SITES = 1 << 14
 class Margins:
     """Of every site the least cost, the first label that has it, and the least cost of the other labels.
 
-    `largest` and `total` are of |u| over all labels; `places` the binary places of the costs, None where they need many.
+    `largest` is the largest |u| of all labels, `total` the sum of a label's in the mean; `places` the binary places of
+    the costs, None where they need many.
     """
 
     costs: npt.NDArray[Any]
@@ -51,7 +52,7 @@ class Margins:
             part = costs[box]
             if inside is not None:  # outside, costs may be anything
                 part = np.where(inside[box][..., None], part, part.dtype.type(0))
-            low, high, first = _two_least(part)
+            low, high, first = two_least(part)
             least[box], second[box], labels[box] = low, high, first
             spread = part.astype(np.float64)
             spread -= low[..., None]
@@ -68,7 +69,7 @@ class Margins:
         return found
 
 
-def _two_least(costs: npt.NDArray[Any]) -> tuple[Reals, Reals, npt.NDArray[np.int64]]:
+def two_least(costs: npt.NDArray[Any]) -> tuple[Reals, Reals, npt.NDArray[np.int64]]:
     """The least cost of each site, the least of the other labels, and the first label that has the least."""
     low = costs[..., 0].astype(np.float64)
     high = np.full(low.shape, np.inf)

@@ -19,9 +19,27 @@ from dope.methods.tiling import global_sites, seen_from, sides
 from dope.metric import Metric
 from dope.pairs import GraphPairs, GridPairs, TablePairs, sorted_graph
 
+# Sites of a grid that are open become a graph of their own where they are less than this fraction of all.
+WORTH_A_GRAPH = 0.75
+# Of what may be used, the part that an open part may take while it is gathered and solved, and that where nobody said.
+PART_SHARE = 2
+MEMORY = 4 << 30
+# Of an open site, for each label: its cost where it was gathered, put together, and as float64 messages or prices.
+LABEL_BYTES = 32
+# Of a pair between open sites: ends and weight, several times while they are sorted, and two arcs.
+PAIR_BYTES = 120
 # Sums of so many units are exact in float64, also while they are added up.
 MOST_UNITS = 2.0**52
 ENDS = ("first", "second")
+
+
+def fits(energy: LabelEnergy, left: int, memory: int | None) -> bool:
+    """Whether so many open sites can be a graph of their own."""
+    if energy.metric is None:
+        return False
+    pairs = energy.pairs
+    degree = len(pairs.offsets) if isinstance(pairs, GridPairs) else pairs.number / pairs.sites
+    return left * (LABEL_BYTES * energy.label_count + PAIR_BYTES * degree) * PART_SHARE <= (memory or MEMORY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +61,8 @@ class OpenPart:
 
     def cheapest(self) -> Labels:
         """The label that costs least at each site by itself."""
-        return np.argmin(self.energy.costs, axis=-1).astype(self.energy.label_type)
+        found: Labels = np.argmin(self.energy.costs, axis=-1).astype(self.energy.label_type)
+        return found
 
     def rest(self, labels: Labels, open_sites: Mask) -> OpenPart:
         """What is still open of it."""
@@ -83,7 +102,7 @@ class Piece:
         for m, offset in enumerate(pairs.offsets.tolist()):
             for sign in (1, -1):
                 other = tuple(a + sign * o for a, o in zip(at, offset, strict=True))
-                there = np.logical_and.reduce([(0 <= o) & (o < n) for o, n in zip(other, mine.shape, strict=True)])
+                there = np.logical_and.reduce([(o >= 0) & (o < n) for o, n in zip(other, mine.shape, strict=True)])
                 rows = np.flatnonzero(there)
                 heads = tuple(o[rows] for o in other)
                 tails = tuple(a[rows] for a in at)

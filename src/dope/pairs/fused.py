@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dope import _core
 from dope.arrays import MOST_PLACES, Box, Mask, binary_places
 from dope.metric import ROUNDING
 
@@ -51,9 +52,7 @@ class Fused:
     @classmethod
     def of(cls, labels: LabelNumbers, proposal: LabelNumbers, costs: Table, moving: Mask) -> Fused:
         """Of the pairs between sites that may move; all others weigh nothing whatever is said here."""
-        count = len(costs)
-        joint = np.bincount(labels[moving].astype(np.int64) * count + proposal[moving], minlength=count * count)
-        kept, taken = np.divmod(np.flatnonzero(joint), count)
+        kept, taken = np.nonzero(_core.joint_labels(labels, proposal, moving, len(costs)))
         if len(np.unique(kept)) == len(kept):
             by_label = np.zeros_like(costs)
             by_label[np.ix_(kept, kept)] = factors = pair_factors(costs, kept, taken)
@@ -76,6 +75,11 @@ class Fused:
         )
         assert labels is not None
         return replace(self, labels=labels, proposal=proposal)
+
+    @property
+    def arrays(self) -> tuple[LabelNumbers, LabelNumbers | None, Table]:
+        """The images and the table, as the core takes them."""
+        return self.labels, self.proposal, self.costs
 
     def factors(self, tails: tuple[Any, ...], heads: tuple[Any, ...]) -> npt.NDArray[np.float64]:
         """The factors of the pairs between places that are indices of each other's shape."""

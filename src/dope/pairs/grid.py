@@ -35,7 +35,7 @@ from dope.arrays import (
 from dope.errors import InputError
 from dope.pairs.boxes import ends, strips
 from dope.pairs.contrast import native_features
-from dope.pairs.fused import Fused, LabelNumbers, Table, half_slope
+from dope.pairs.fused import Fused, LabelNumbers, Table
 from dope.sums import exact_sum, in_units
 
 
@@ -214,31 +214,17 @@ class GridPairs:
         fused = Fused.of(labels, proposal, costs, moving)
         ends = self.bounds[:, :, None] * np.array([fused.low, fused.high])
         bounds = np.stack([ends.min(axis=(1, 2)), ends.max(axis=(1, 2))], axis=1).reshape(-1, 2)
-        return replace(self, fused=fused, bounds=bounds, inside=moving), self._slopes(labels, proposal, costs)
+        slopes = _core.label_slopes(self.native(), labels, proposal, costs)
+        return replace(self, fused=fused, bounds=bounds, inside=moving), slopes
 
     def exact_cost(self, labels: LabelNumbers, costs: Table, within: Box | None = None) -> Fraction:
         """The sum of w V(x_p, x_q) over the pairs whose first end p lies in `within` (default: all)."""
-        total = Fraction(0)
-        where = tuple(slice(0, n) for n in self.shape) if within is None else within
-        for m, offset in enumerate(self.offsets.tolist()):
-            limits = [(max(s.start, -o), min(s.stop, n - o)) for s, o, n in zip(where, offset, self.shape, strict=True)]
-            if any(low >= high for low, high in limits):
-                continue
-            tails = np.ix_(*(np.arange(low, high) for low, high in limits))
-            heads = tuple(t + o for t, o in zip(tails, offset, strict=True))
-            paid = costs[labels[tails], labels[heads]]
-            apart = np.nonzero(paid)
-            places = tuple(a + low for a, (low, _) in zip(apart, limits, strict=True))
-            total += exact_sum(self.weights_at(m, places) * paid[apart])
-        return total
-
-    def _slopes(self, labels: LabelNumbers, proposal: LabelNumbers, costs: Table) -> Table:
-        slopes = np.zeros(self.sites)
-        first, second, weights = self.edges()
-        x, p = labels.ravel(), proposal.ravel()
-        for tail, head in ((first, second), (second, first)):
-            np.add.at(slopes, tail, weights * half_slope(costs, x[tail], x[head], p[tail], p[head]))
-        return slopes.reshape(self.shape)
+        low = [0] * len(self.shape) if within is None else [s.start for s in within]
+        high = self.shape if within is None else [s.stop for s in within]
+        try:
+            return in_units(_core.exact_label_cost(self.native(), labels, costs, low, high))
+        except OverflowError as error:
+            raise InputError(f"{error}; scale the costs down first.") from error
 
     def total(self, within: Box | None = None) -> Fraction:
         """The sum of all weights, of the pairs whose first end lies in `within` (default: all)."""
@@ -344,28 +330,17 @@ class GridPairs:
         """The features, if the weights depend on them."""
         return self.features if self.sharpness else None
 
-    def _listed(self) -> list[npt.NDArray[np.float64]]:
-        fields = []
-        for m in np.flatnonzero(self.fits):
-            field, tail = np.zeros(self.shape), ends(self.offsets[m])[0]
-            tails = np.nonzero(np.ones(self.shape, dtype=bool)[tail])
-            starts = [range(n)[s].start for n, s in zip(self.shape, tail, strict=True)]
-            weights = self.weights_at(int(m), tuple(t + s for t, s in zip(tails, starts, strict=True)))
-            field[tail] = weights.reshape(field[tail].shape)
-            fields.append(field)
-        return fields
-
     def _native(self, features: npt.NDArray[Any] | None) -> _core.GridWeights:
         fits = self.fits
-        if self.fused is not None:
-            number = int(fits.sum())
-            return _core.GridWeights(self.shape, self.offsets[fits], np.ones(number), None, 0.0, self._listed())
         fields = self.fields and [
             field if core_reads(field) else np.ascontiguousarray(field)
             for field, fit in zip(self.fields, fits, strict=True)
             if fit
         ]
         counts = self.counts and [np.ascontiguousarray(c) for c in self.counts]
+        labels, proposal, costs = self.fused.arrays if self.fused is not None else (None, None, None)
+        signs = None if self.signs is None else self.signs[fits]
         return _core.GridWeights(
-            self.shape, self.offsets[fits], self.factors[fits], features, self.sharpness, fields, counts, self.inside
-        )
+            self.shape, self.offsets[fits], self.factors[fits], features, self.sharpness, fields, counts, self.inside,
+            labels, proposal, costs, signs,
+        )  # fmt: skip

@@ -11,6 +11,7 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.footprint import BOX_PROCESS_BYTES as PROCESS_BYTES
 from dope.footprint import admm_box_bytes, box_bytes, grown_sides
+from dope.label_energy import LabelEnergy
 from dope.memory import as_text
 from dope.pairs import GridPairs
 from dope.partition import MOST_BLOCKS
@@ -27,7 +28,7 @@ BLOCKS_PER_WORKER, SITES_WORTH_CUTTING = 2, 1 << 18
 class Boxes:
     """What boxes of an energy take. With `growth` they are those of ADMM, and so much larger than their pieces."""
 
-    energy: Energy
+    energy: Energy | LabelEnergy
     bits: int
     growth: float | int | None = None
 
@@ -42,7 +43,7 @@ class Boxes:
 
 
 def fitting_cuts(
-    energy: Energy,
+    energy: Energy | LabelEnergy,
     *,
     memory: int,
     workers: int,

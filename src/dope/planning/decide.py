@@ -301,7 +301,7 @@ class _Asked:
         )
 
     def _layout(self, method: Method) -> tuple[int, ...]:
-        blocks, pairs = self.blocks, self.energy.pairs
+        blocks, pairs = self.blocks, cut_pairs(self.energy)
         if isinstance(blocks, Partition):
             return tuple(len(where) + 1 for where in blocks.cuts or ())
         return layout_of(pairs.shape, automatic_blocks(pairs, method) if blocks is None else blocks)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,9 @@ def _label_solver(energy: LabelEnergy) -> tuple[BlockSolver, str]:
     """Of the binary problems of proofs and moves."""
     if not energy.is_metric or isinstance(energy.pairs, TablePairs):
         return Qpbo(), "moves whose pairs may repel, and minimum cuts where they do not"
-    if isinstance(energy.costs, np.ndarray) and energy.costs.dtype.kind in "iub":
+    costs: Any = energy.costs  # in memory, or read box by box
+    dtype = costs.dtype if isinstance(costs, np.ndarray) else getattr(costs.source, "dtype", None)
+    if dtype is not None and np.dtype(dtype).kind in "iub":
         return MaxFlow(), "every move is a minimum cut"
     return automatic_flow_solver(energy.pairs), "every move is a minimum cut"
 

@@ -446,7 +446,8 @@ def keeps_blocks(method: Method) -> bool:
 def _alone(energy: Energy | LabelEnergy, where: Any) -> Labels:
     """What each site alone would choose."""
     if isinstance(energy, LabelEnergy):
-        return np.argmin(energy.costs[where], axis=-1).astype(energy.label_type)
+        found: Labels = np.argmin(energy.costs[where], axis=-1).astype(energy.label_type)
+        return found
     return np.asarray(energy.unary[where] < 0)
 
 
@@ -495,7 +496,7 @@ def start_from(energy: Energy | LabelEnergy, previous: Result | npt.ArrayLike | 
             return None
         return Start(energy.as_labels(previous.labels if isinstance(previous, Result) else previous, name="start"))
     check_start(previous)
-    if previous is None:
+    if not isinstance(previous, Result):
         return None
     if previous.shape != energy.shape:
         raise InputError(f"start is a result of shape {previous.shape}; expected the energy's {energy.shape}.")

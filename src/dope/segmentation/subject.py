@@ -25,7 +25,7 @@ from dope.pairs import Kernel
 from dope.planning import Plan
 from dope.result import Result
 from dope.run import Conductor
-from dope.scribbles import BACKGROUND, FOREGROUND, UNLABELED, Scribbles, Seeds, as_scribbles
+from dope.scribbles import BACKGROUND, FOREGROUND, UNLABELED, Scribbles, as_scribbles
 from dope.segmentation.boxes import read_boxes, same_numbers, whole_of
 from dope.segmentation.evidence import Evidence
 from dope.segmentation.frame import Frame
