@@ -20,7 +20,7 @@ from dope.io.images.formats import (
     stored,
 )
 from dope.io.images.pictures import read_image, write_image
-from dope.io.images.scribbles import open_scribbles, read_scribbles
+from dope.io.images.scribbles import open_class_scribbles, open_scribbles, read_scribbles
 from dope.io.label_target import LabelTarget
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "describe",
     "load",
     "load_labels",
+    "open_class_scribbles",
     "open_labels",
     "open_scribbles",
     "read_energy",

@@ -150,10 +150,15 @@ class Drawn:
 
     numbers: tuple[int, ...]
     inactive: bool
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, scribbles: Any) -> Drawn | None:
         """Read them, box by box; None where they are no integers, which is for others to say."""
+        known = getattr(scribbles, "drawn", None)  # of a file that was read before
+        if isinstance(known, Drawn):
+            return known
+        names = getattr(scribbles, "names", None)  # of strokes in a file
         drawn = Stored.of("scribbles", scribbles)
         if drawn.dtype.kind not in "iu":
             return None
@@ -173,7 +178,7 @@ class Drawn:
                 )
             if high > 0:
                 found.update(np.flatnonzero(np.bincount(values[values > 0])).tolist())
-        return cls(tuple(sorted(found)), inactive)
+        return cls(tuple(sorted(found)), inactive, names)
 
     @property
     def several(self) -> bool:
@@ -183,7 +188,7 @@ class Drawn:
     @property
     def odd(self) -> int | None:
         """A number that foreground and background do not have; of negative ones -1."""
-        more = (number for number in self.numbers if number not in DRAWN.values())
+        more = (number for number in self.numbers if self.names is not None or number not in DRAWN.values())
         return next(more, -1 if self.inactive else None)
 
 
@@ -216,14 +221,13 @@ def drawn_classes(drawn: Drawn, said: tuple[int, tuple[str, ...] | None] | None)
                 f"scribbles hold {len(drawn.numbers):,} classes; expected at most {MOST_CLASSES:,}. Are they labels "
                 f"of something else?"
             )
-        return Classes.of(drawn.numbers)
+        return Classes.of(drawn.numbers, drawn.names)
     number, names = said
+    names = names or drawn.names
     classes = Classes.of(range(1, number + 1), names)
     for one in drawn.numbers:
         if one > number:
-            raise InputError(
-                f"scribbles hold class {one}, and classes says there are {number}; expected 1 to {number}."
-            )
+            raise InputError(f"scribbles hold class {one}, and there are {number} classes; expected 1 to {number}.")
     lacking = [classes.by_number[one] for one in classes.numbers if one not in drawn.numbers]
     if lacking:
         raise InputError(
@@ -281,8 +285,8 @@ class SoftAxes:
                 f"label_axis=0 or label_axis=-1."
             )
         if not fits:
-            if label_axis is None and not several:
-                return None
+            if label_axis is None and not several and len(found) != len(fitting[0]) + 1:
+                return None  # a map of foreground that does not fit
             raise _misfit(found, pixels, fitting, label_axis)
         count = found[fits[0]]
         if not 2 <= count <= MOST_CLASSES:

@@ -106,9 +106,7 @@ class Segmentation:
         if checked_names(self.classes) is not None:
             self._refuse_what_is_for_two(f"classes is {self.classes!r:.80}")
         if self.label_axis is not None and self.probability is None:
-            raise InputError(
-                f"label_axis is {self.label_axis!r}, of a probability map; expected one, or no label_axis."
-            )
+            raise InputError(f"label_axis is {self.label_axis!r}, without a probability; leave label_axis out.")
         checked_lam(self.lam)
         _checked_rounds(self.rounds, estimated=evidence.outlined, learnt=evidence.learnt)
         if not isinstance(self.connected, (bool, np.bool_)):
@@ -142,9 +140,7 @@ class Segmentation:
                 soft_classes(axes.count, names, drawn), self.scribbles, self.probability, axes.label_axis, inactive
             )
         if drawn is None:
-            raise InputError(
-                "classes are given, and scribbles are no integers; expected the number of a class at each."
-            )
+            raise InputError("scribbles are no integers; expected the number of a class at each site.")
         self._refuse_what_is_for_two(f"scribbles hold class {drawn.odd}")
         return ClassEvidence(drawn_classes(drawn, names), self.scribbles, inactive=inactive)
 
