@@ -6,9 +6,10 @@ import nibabel
 import numpy as np
 import pytest
 import zarr
+from typer.testing import CliRunner
 
 import dope
-from dope import InputError, Segmentation
+from dope import InputError, Segmentation, cli
 from dope.io import write_image
 from dope.models import (
     ClassSample,
@@ -287,7 +288,7 @@ def test_bad_input_is_refused_in_a_line(image, arguments, words):
 def test_bytes_need_not_add_up_to_255():
     p = np.array([[250, 1], [250, 7], [128, 128]], dtype=np.uint8)
     assert probability_costs(p).shape == (3, 2)
-    with pytest.raises(InputError, match="adds up to 1.1"):
+    with pytest.raises(InputError, match=r"adds up to 1\.1"):
         probability_costs(np.array([[250, 35]], dtype=np.uint8))
 
 
@@ -298,3 +299,47 @@ def test_what_lies_outside_a_mask_may_be_anything():
     assert not result.labels[0].any()
     part = dope.segment(VOLUME[1:], probability=p[1:])
     np.testing.assert_array_equal(result.labels[1:], part.labels)
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def test_the_command_tells_of_each_class(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    image = np.random.default_rng(2).integers(0, 255, (6, 9, 8)).astype(np.int16)
+    header = nibabel.Nifti1Header()
+    header.set_xyzt_units("mm")
+    nibabel.save(nibabel.Nifti1Image(image, np.diag([2.0, 1, 1, 1]), header), "t1.nii")
+    nibabel.save(nibabel.Nifti1Image(softmax().astype(np.float32), np.diag([2.0, 1, 1, 1])), "soft.nii.gz")
+    names = ["--class-names", "rest,csf,grey,white"]
+    files = ["-o", "labels.nii", "--json", "run.json", "--report", "page.html", "--overlay", "over.png"]
+    result = run("segment", "t1.nii", "--probability", "soft.nii.gz", *names, *files)
+    assert result.exit_code == 0, result.output
+    labels = dope.io.load_labels("labels.nii")
+    sites = int((labels == 3).sum())
+    words = " ".join(result.output.split())
+    assert f"class 3 white {sites:,} sites" in words and f"{2 * sites:,} mm^3" in words
+    told = json.loads((tmp_path / "run.json").read_text())
+    assert told["result"]["classes"][3] == {"number": 3, "name": "white", "sites": sites, "volume": 2.0 * sites}
+    assert told["result"]["foreground"] is None and told["result"]["unit"] == "mm^3"
+    assert "3 white" in (tmp_path / "page.html").read_text()
+    again = run("segment", "--from", "run.json", "-o", "again.nii")
+    assert again.exit_code == 0 and (dope.io.load_labels("again.nii") == labels).all()
+    dope.io.save_labels("other.nii", np.where(labels == 3, 0, labels), like=dope.io.load("t1.nii"))
+    compared = " ".join(run("compare", "labels.nii", "other.nii", "--run", "run.json").output.split())
+    assert "Dice of 1 csf 1.000000" in compared and f"Dice of 3 white 0.000000 ({sites} and 0 sites)" in compared
+    assert "Delta E -" in compared
+
+
+def test_the_command_writes_a_palette_and_refuses_in_a_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_image("a.png", IMAGE)
+    drawn = np.where(DRAWN == 300, 7, DRAWN).astype(np.uint8)
+    write_image("drawn.png", drawn)
+    result = run("segment", "a.png", "--scribbles", "drawn.png", "-o", "labels.png", "--report", "page.html")
+    assert result.exit_code == 0, result.output
+    labels = dope.io.load_labels("labels.png")
+    assert np.mean(labels != np.where(TRUTH == 300, 7, TRUTH)) < 0.01
+    wrong = run("segment", "a.png", "--scribbles", "drawn.png", "--class-names", "a,b", "-o", "b.png")
+    assert wrong.exit_code == 2

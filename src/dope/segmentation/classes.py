@@ -58,7 +58,8 @@ class Classes:
 
     def numbered(self, places: npt.NDArray[Any]) -> npt.NDArray[np.uint8 | np.uint16]:
         """The numbers of classes that are told by their places."""
-        return np.array(self.numbers, dtype=self.label_type)[places]
+        found: npt.NDArray[np.uint8 | np.uint16] = np.array(self.numbers, dtype=self.label_type)[places]
+        return found
 
     def places(self, labels: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
         """The opposite; of what is no number of a class, the first place.

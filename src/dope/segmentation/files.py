@@ -201,6 +201,8 @@ class Files:
     def _drawn(self) -> Drawn | None:
         """What scribbles in a file hold; a large file is unpacked for that, if it has to be, rather than read whole."""
         path = Path(self.said.scribbles)
+        if len(self._drawn_on()) < 2:
+            return Drawn((), False)  # no picture at all, which is for others to say
         if path.suffix.lower() == ".json":
             opened = self._open_class_scribbles(None)
             return Drawn(tuple(number for number, lines in opened.strokes.items() if lines), False, opened.names)

@@ -38,6 +38,7 @@ from dope.segmentation.boxes import whole_of
 from dope.segmentation.class_readings import COST_BYTES, AbsentCosts
 from dope.segmentation.class_subject import ClassSubject, class_model
 from dope.segmentation.classes import (
+    Classes,
     ClassEvidence,
     Drawn,
     Names,
@@ -167,6 +168,16 @@ class Segmentation:
         """Of the labels."""
         said = self.files().described
         return said.known().sites(said.image, said.channel_axis)
+
+    @property
+    def label_count(self) -> int:
+        """How many numbers labels may have: 2, or of several classes all up to the largest of theirs."""
+        return _label_count(self.files().described.known())
+
+    def found_classes(self) -> Classes | None:
+        """The classes that its scribbles or its probability map have, None of foreground and background."""
+        evidence = self.files().described.known()
+        return evidence.classes if isinstance(evidence, ClassEvidence) else None
 
     @property
     def paths(self) -> list[str]:

@@ -25,7 +25,7 @@ from dope.pairs import Kernel
 from dope.planning import Plan
 from dope.result import Result
 from dope.run import Conductor
-from dope.scribbles import BACKGROUND, FOREGROUND, UNLABELED, Scribbles, as_scribbles
+from dope.scribbles import BACKGROUND, FOREGROUND, UNLABELED, Scribbles, Seeds, as_scribbles
 from dope.segmentation.boxes import read_boxes, same_numbers, whole_of
 from dope.segmentation.evidence import Evidence
 from dope.segmentation.frame import Frame
@@ -85,13 +85,13 @@ class Subject:
     frame: Frame
     features: npt.NDArray[Any]
     inside: Mask | None
-    seeds: npt.NDArray[np.int8 | np.int16] | None
+    seeds: Seeds | None
     settings: Settings
 
     @classmethod
     def of(cls, evidence: Evidence, frame: Frame, settings: Settings) -> Subject:
         seeds = evidence.seed_map(frame.shape, frame.where, frame.mask)
-        drawn = None if seeds is None else seeds.at(whole_of(frame.sides))
+        drawn: Any = None if seeds is None else seeds.at(whole_of(frame.sides))
         return cls(evidence, frame, frame.features(), frame.inside(), drawn, settings)
 
     def __post_init__(self) -> None:
