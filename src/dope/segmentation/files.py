@@ -207,7 +207,7 @@ class Files:
             opened = self._open_class_scribbles(None)
             return Drawn(tuple(number for number, lines in opened.strokes.items() if lines), False, opened.names)
         if describe(path).bytes <= _READ_WHOLE:
-            return Drawn.of(self._open_class_scribbles(None))
+            return Drawn.of(self._open_class_scribbles(None, small=True))
         with scratch_folder(Path(tempfile.gettempdir())) as folder:
             return Drawn.of(self._open_class_scribbles(Path(folder).absolute()))
 
@@ -254,14 +254,14 @@ class Files:
         dtype = np.dtype(np.int64 if self._several_drawn else np.int8)
         return Described(shape, dtype, None, lambda: self._open_scribbles(None), self._drawn)
 
-    def _open_class_scribbles(self, folder: Path | None) -> Any:
+    def _open_class_scribbles(self, folder: Path | None, *, small: bool = False) -> Any:
         said = checked_names(self.said.classes)
         return open_class_scribbles(
             self.said.scribbles,
             self._drawn_on(),
             names=None if said is None else said[1],
             photo=Path(self.said.image).name if is_path(self.said.image) else None,
-            budget=self._budget,
+            budget=None if small else self._budget,
             scratch=folder,
         )
 
