@@ -1,6 +1,7 @@
 """`dope.segment` with several classes: scribbles of any numbers, and probability maps with an axis of classes."""
 
 import json
+import pickle
 
 import nibabel
 import numpy as np
@@ -20,6 +21,10 @@ from dope.models import (
     probability_costs,
     probability_unary,
 )
+from dope.segmentation.class_subject import ClassSubject, NumberedTarget
+from dope.segmentation.classes import Classes
+from dope.segmentation.subject import Settings
+from dope.stored import Stored
 
 SHAPE = (40, 52)
 COLORS = {1: (200, 60, 60), 2: (60, 190, 70), 5: (60, 60, 210), 300: (190, 190, 80)}
@@ -343,3 +348,46 @@ def test_the_command_writes_a_palette_and_refuses_in_a_line(tmp_path, monkeypatc
     assert np.mean(labels != np.where(TRUTH == 300, 7, TRUTH)) < 0.01
     wrong = run("segment", "a.png", "--scribbles", "drawn.png", "--class-names", "a,b", "-o", "b.png")
     assert wrong.exit_code == 2
+
+
+def of_boxes(said, blocks):
+    """The energy that is read box by box, and the one in memory."""
+    evidence = said.known()
+    frame = said._frame(evidence)
+    settings = Settings(None, said.kernel, 0.01, said.spacing, said.model, connected=False)
+    partition = dope.Partition.grid(frame.sides, blocks)
+    for in_boxes in (True, False):
+        subject = ClassSubject.of(evidence, frame, settings, partition, dope.Serial(), in_boxes=in_boxes)
+        yield subject.energy(subject.unary())
+
+
+@pytest.mark.parametrize("known", ["colours", "grey", "softmax", "softmax first", "mask", "margin"])
+def test_energies_read_box_by_box_are_those_in_memory(known):
+    mask = np.add.outer(np.arange(40), np.arange(52)) > 14
+    soft = softmax(SHAPE, 5).astype(np.float32)
+    said = {
+        "colours": Segmentation(image=IMAGE, scribbles=DRAWN),
+        "grey": Segmentation(image=IMAGE[..., 1], scribbles=DRAWN, kernel=5),
+        "softmax": Segmentation(image=IMAGE, probability=soft, mask=mask),
+        "softmax first": Segmentation(image=IMAGE, probability=np.moveaxis(soft, -1, 0), scribbles=DRAWN % 5),
+        "mask": Segmentation(image=IMAGE, scribbles=np.where(mask, DRAWN, -2), mask=mask[::-1, ::-1]),
+        "margin": Segmentation(image=IMAGE, scribbles=DRAWN, margin=0.1),
+    }[known]
+    boxes, memory = of_boxes(said, (2, 3))
+    assert not boxes.in_memory and memory.in_memory
+    read = boxes.read()
+    np.testing.assert_array_equal(read.costs, memory.costs)
+    np.testing.assert_array_equal(read.pairs.factors, memory.pairs.factors)
+    labels = np.random.default_rng(0).integers(0, memory.label_count, memory.shape)
+    assert boxes(labels) == memory(labels)
+    box = (slice(3, 17), slice(5, 30))
+    excerpt = pickle.loads(pickle.dumps(boxes.confined_to(box)))
+    np.testing.assert_array_equal(excerpt.at(box).costs, memory.costs[box])
+
+
+def test_numbers_of_classes_are_written_box_by_box():
+    out, mask = np.full(SHAPE, 9, dtype=np.uint16), np.arange(52) + np.zeros(SHAPE, dtype=int) < 50
+    target = NumberedTarget(out, Classes.of([2, 300]), Stored("mask", mask))
+    box = (slice(0, 40), slice(40, 52))
+    target[box] = np.ones((40, 12), dtype=np.uint8)
+    assert (out[:, 40:50] == 300).all() and not out[:, 50:].any() and (out[:, :40] == 9).all()
