@@ -29,6 +29,7 @@ void bind_coupling(nb::module_& m);
 void bind_blocks(nb::module_& m);
 void bind_standpoint(nb::module_& m);
 void bind_trws(nb::module_& m);
+void bind_label_trws(nb::module_& m);
 void bind_mean_field(nb::module_& m);
 
 // An exact sum as an int, in units of 2^ExactSum::kLeast; or of whole numbers in units of 1.

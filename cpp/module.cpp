@@ -11,5 +11,6 @@ NB_MODULE(_core, m) {
     dope::bind_blocks(m);
     dope::bind_standpoint(m);
     dope::bind_trws(m);
+    dope::bind_label_trws(m);
     dope::bind_mean_field(m);
 }

@@ -52,6 +52,9 @@ GridNeighbors::GridNeighbors(const GridWeights& weights)
         } else {
             offsets_.push_back({step, distance, values, 1});
         }
+        const Index lines = (distance - step.back()) / shape_.back();
+        line_steps_.push_back(lines < 0 ? LineStep{-lines, -step.back()}
+                                        : LineStep{lines, step.back()});
     }
 }
 

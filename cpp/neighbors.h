@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -23,6 +24,14 @@ class GridNeighbors {
 
     Index sites() const { return sites_; }
     Index slots() const { return sites_ * static_cast<Index>(offsets_.size()); }
+
+    // Sites lie line by line along the last axis. The pairs of offset m join line r at place k with
+    // line r + line_steps()[m].lines at place k + line_steps()[m].places; `lines` is 0 or more.
+    struct LineStep {
+        Index lines, places;
+    };
+    Index line_length() const { return shape_.back(); }
+    const std::vector<LineStep>& line_steps() const { return line_steps_; }
 
     // see(neighbor, weight) for every neighbor of the site, always in the same order.
     template <class See>
@@ -75,6 +84,7 @@ class GridNeighbors {
     Point shape_, strides_, reach_;
     Index sites_;
     std::vector<Offset> offsets_;
+    std::vector<LineStep> line_steps_;
 };
 
 class GraphNeighbors {
@@ -84,6 +94,10 @@ class GraphNeighbors {
 
     Index sites() const { return static_cast<Index>(start_.size()) - 1; }
     Index slots() const { return static_cast<Index>(rows_.size()) / 2; }
+
+    // All of them are one line.
+    Index line_length() const { return sites(); }
+    std::vector<GridNeighbors::LineStep> line_steps() const { return {}; }
 
     template <class See>
     void visit(Index site, See&& see) const {
@@ -119,12 +133,18 @@ class Neighbors {
         return std::visit([](const auto& kind) { return kind->sites(); }, kind_);
     }
 
-    // What `Worker<Kind>` does, over this kind of neighbors.
-    template <class Work, template <class> class Worker>
-    std::unique_ptr<Work> at_work() const {
+    // How many pairs a graph has; none for a grid.
+    std::optional<Index> graph_pairs() const {
+        const auto* graph = std::get_if<std::shared_ptr<const GraphNeighbors>>(&kind_);
+        return graph ? std::optional((*graph)->slots()) : std::nullopt;
+    }
+
+    // What `Worker<Kind>` does, over this kind of neighbors; made of them and what else it takes.
+    template <class Work, template <class> class Worker, class... More>
+    std::unique_ptr<Work> at_work(const More&... more) const {
         return std::visit(
-            []<class Kind>(const std::shared_ptr<const Kind>& kind) -> std::unique_ptr<Work> {
-                return std::make_unique<Worker<Kind>>(kind);
+            [&]<class Kind>(const std::shared_ptr<const Kind>& kind) -> std::unique_ptr<Work> {
+                return std::make_unique<Worker<Kind>>(kind, more...);
             },
             kind_);
     }

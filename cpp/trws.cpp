@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "compensated_sum.h"
 #include "pause.h"
 #include "shared_array.h"
 
@@ -13,21 +14,6 @@ namespace {
 
 constexpr Index kBetweenPolls = 1 << 12;
 constexpr Index kBetweenLooks = 10;  // rounds from one look at the gap to the next
-
-// A sum that rounds about once, however many terms there are (Neumaier).
-class Sum {
-  public:
-    void add(double term) {
-        const double next = sum_ + term;
-        lost_ += std::abs(sum_) >= std::abs(term) ? (sum_ - next) + term : (term - next) + sum_;
-        sum_ = next;
-    }
-    double value() const { return sum_ + lost_; }
-
-  private:
-    double sum_ = 0.0;
-    double lost_ = 0.0;
-};
 
 template <class Kind>
 class TrwsOf final : public Trws {
@@ -92,7 +78,7 @@ class TrwsOf final : public Trws {
         // those ahead the messages tell.
         template <bool kUp>
         void pass() {
-            Sum lower, cost;
+            CompensatedSum lower, cost;
             const Index number = self.sites();
             for (Index k = 0; k < number; ++k) {
                 if (k % kBetweenPolls == 0 && poll()) throw Interrupted();
@@ -106,7 +92,7 @@ class TrwsOf final : public Trws {
         }
 
         template <bool kUp>
-        void visit(Index i, Sum& lower, Sum& cost) {
+        void visit(Index i, CompensatedSum& lower, CompensatedSum& cost) {
             double told_behind = 0.0, told_ahead = 0.0;  // by messages
             double apart[2] = {0.0, 0.0};  // what label 0, label 1 pays to those behind
             ahead.clear();

@@ -10,3 +10,10 @@
 #else
 #define DOPE_WIDE_VECTORS
 #endif
+
+// For what a function with further versions calls: inlined, it has as many lanes as its caller.
+#if defined(_MSC_VER)
+#define DOPE_INLINE __forceinline
+#else
+#define DOPE_INLINE inline __attribute__((always_inline))
+#endif

@@ -213,6 +213,19 @@ def test_what_is_not_for_several_labels_is_refused_in_a_line(tmp_path):
         dope.minimize(Energy.grid(np.zeros((3, 3))), method=Moves())
 
 
+def test_message_passing_runs_alone_where_it_is_asked_for():
+    energy = quadratic(regions())
+    steps = []
+    result = dope.minimize(energy, solver=dope.LabelTrwS(rounds=50), watch=steps.append)
+    assert result.plan.method == dope.Messages() and len(steps) > 1
+    assert result.energy == energy(result.labels) and result.lower_bound <= result.energy
+    best = dope.minimize(energy)
+    assert best.lower_bound <= result.energy and result.lower_bound <= best.energy
+    assert best.gap < dope.minimize(energy, method=Moves(bound=0)).gap
+    with pytest.raises(InputError, match="for several labels"):
+        dope.minimize(Energy.grid(np.zeros((3, 3))), solver=dope.LabelTrwS())
+
+
 def test_moves_survive_pickling():
     method = Moves(kind="swap", cycles=3)
     assert pickle.loads(pickle.dumps(method)) == method

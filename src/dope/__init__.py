@@ -26,14 +26,14 @@ _GIVEN = {
     "executors": "Dask Futures Serial Threads",
     "io": "read_energy",
     "label_energy": "LabelEnergy",
-    "methods": "Admm Bracketing Exact Moves",
+    "methods": "Admm Bracketing Exact Messages Moves",
     "partition": "Block Partition",
     "planning": "Plan plan",
     "protocols": "Answer BlockSolver Executor FlowMinimizer Method Minimizer Problem",
     "result": "Result",
     "run": "BlockBegun BlockDone BlockState Finished Run Stepped",
     "segmentation": "Segmentation segment",
-    "solvers": "Anneal Brute Icm LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
+    "solvers": "Anneal Brute Icm LabelTrwS LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
     "steps": "AdmmStep BracketingStep ExactStep LabelStep Step",
     "verify": "Verdict verify",
 }
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from dope.methods import Admm as Admm
     from dope.methods import Bracketing as Bracketing
     from dope.methods import Exact as Exact
+    from dope.methods import Messages as Messages
     from dope.methods import Moves as Moves
     from dope.partition import Block as Block
     from dope.partition import Partition as Partition
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from dope.solvers import Anneal as Anneal
     from dope.solvers import Brute as Brute
     from dope.solvers import Icm as Icm
+    from dope.solvers import LabelTrwS as LabelTrwS
     from dope.solvers import LsaAux as LsaAux
     from dope.solvers import LsaTr as LsaTr
     from dope.solvers import MaxFlow as MaxFlow

@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Sequence
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -362,6 +362,41 @@ class Trws:
 
         All energies are multiples of `unit`, if it is not 0. Several threads may do this at once.
         """
+
+@final
+class LabelTrws:
+    """Sequential tree-reweighted message passing of several labels: see cpp/label_trws.h. Arrays are flat."""
+
+    def __init__(
+        self,
+        neighbors: Neighbors,
+        costs: NDArray[Any],
+        inside: NDArray[np.bool_] | None,
+        metric: str,
+        limit: float,
+        table: NDArray[np.float64] | None,
+        tables: NDArray[np.float64] | None,
+        single: bool,
+    ) -> None:
+        """Costs (sites, labels) are read in place, and count as 0 where sites are not inside.
+
+        metric: "potts", "linear" or "quadratic", up to a limit, or "table". `tables` instead, (pairs, labels, labels),
+        are of the pairs of a graph, the lower site's label first. With `single` messages are float32.
+        """
+    def run(self, rounds: int, unit: float, threads: int) -> None:
+        """So many more rounds, fewer where the gap closes: all energies are multiples of `unit`, if it is not 0."""
+    def labels(self) -> NDArray[np.uint16]:
+        """The best so far."""
+    @property
+    def energy(self) -> float:
+        """That of the best labels."""
+    @property
+    def bound(self) -> float:
+        """The best so far; it may be off by rounding_error."""
+    @property
+    def rounding_error(self) -> float: ...
+    @property
+    def rounds(self) -> int: ...
 
 @final
 class MeanField:

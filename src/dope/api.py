@@ -12,7 +12,7 @@ from dope.energy import Energy
 from dope.label_energy import LabelEnergy
 from dope.partition import Partition
 from dope.planning import plan
-from dope.protocols import BlockSolver, Executor, Method
+from dope.protocols import BlockSolver, Executor, LabelSolver, Method
 from dope.result import Result
 from dope.run import Run
 from dope.steps import Step
@@ -24,7 +24,7 @@ def minimize(
     blocks: int | Sequence[int] | Partition | None = None,
     overlap: float | int | None = None,
     method: Method | None = None,
-    solver: BlockSolver | None = None,
+    solver: BlockSolver | LabelSolver | None = None,
     executor: Executor | None = None,
     start: Result | npt.ArrayLike | None = None,
     watch: Callable[[Step], object] | None = None,
@@ -54,7 +54,7 @@ def minimize(
         `Moves()`, which proves what it can and lowers the rest.
     solver : optional
         What minimizes a block: anything with `prepare`. Default `MaxFlow()` where no weight is negative, else
-        `LsaTr()`, or `Brute()` for a handful of sites.
+        `LsaTr()`, or `Brute()` for a handful of sites. Of a `LabelEnergy`, `LabelTrwS()` is solved with alone.
     executor : optional
         Where blocks run. Default `Threads()`, one per core.
     start : Result, optional

@@ -6,7 +6,7 @@ is and has never heard of energies. A method ties them together and yields a Ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
@@ -20,6 +20,7 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
 from dope.flows import BlockFlow, Flow
+from dope.label_energy import LabelEnergy
 from dope.live import LiveLabels
 from dope.pairs import Pairs
 from dope.partition import Partition
@@ -158,6 +159,44 @@ class RoofDualSolver(BlockSolver, Protocol):
         ...
 
 
+class LabelRound(Protocol):
+    """Where a label solver is after some rounds: no labels have less energy than `bound`."""
+
+    @property
+    def rounds(self) -> int: ...
+
+    @property
+    def energy(self) -> float:
+        """Of the best labels so far, within rounding."""
+        ...
+
+    @property
+    def bound(self) -> float: ...
+
+
+class LabelMessages(Protocol):
+    """One energy of several labels while a label solver is at work on it."""
+
+    def steps(self) -> Iterator[LabelRound]:
+        """Some rounds each, to the end."""
+        ...
+
+    def labels(self) -> npt.NDArray[Any]:
+        """The best labels so far."""
+        ...
+
+
+@runtime_checkable
+class LabelSolver(Protocol):
+    """A recipe for lower bounds and labels where there are several labels: a small frozen dataclass."""
+
+    def prepare(self, energy: LabelEnergy, *, threads: int = 1) -> LabelMessages:
+        """The energy, which is in memory, before the first round. `threads` change nothing but the time it takes."""
+        ...
+
+    def minimize(self, energy: LabelEnergy) -> Any: ...
+
+
 class Worker(Protocol):
     """Something opened where its data is. A reply depends on the recipe and the message alone, never on history."""
 
@@ -238,6 +277,7 @@ class Problem:
     live : where the method shows its labels while it is at work.
     certificate : a folder for what proves the bound, where that is wanted; only for a method that `certifies`.
     in_boxes : arrays are not to be held all at once, nor are labels; so it is, too, where the energy is not in memory.
+    label_solver : where there are several labels, what bounds their energy.
     fixed : how `Exact` and `Bracketing` count costs, where several problems are to be counted alike.
     """
 
@@ -253,6 +293,7 @@ class Problem:
     in_boxes: bool = False
     certificate: str | None = None
     fixed: FixedPoint | None = None
+    label_solver: LabelSolver | None = None
 
 
 class Leave(Exception):  # noqa: N818 (no error: somebody asked for it)

@@ -46,8 +46,8 @@ class Result:
     lower_bound : no labels have less energy than this; None where no bound is known.
     exact : whether the labels are a minimum of the integer energy that was solved.
     rounding_error : how far rounding costs to integers can put that minimum above the energy's own; 0 for integers.
-    stopped : why it stopped: "exact", "tolerance", "agreed", "stalled", "round limit", "cancelled", or "undecided":
-        it was to stop after so many rounds, and some labels were not decided yet.
+    stopped : why it stopped: "exact", "tolerance", "agreed", "stalled", "round limit", "cancelled", "settled": no
+        move lowers the energy, or "undecided": it was to stop after so many rounds, and some labels were not decided.
     proved : the fraction of sites whose labels are known to be those of a minimum; None where nothing is known.
     certificate : what proves the lower bound, for `dope.verify`; None where there is none. That of a run in boxes lies
         in the folder that was given for it.

@@ -3,6 +3,7 @@
 from dope.methods.admm import Admm
 from dope.methods.bracketing import Bracketing
 from dope.methods.exact import Exact
+from dope.methods.messages import Messages
 from dope.methods.moves import Moves
 
-__all__ = ["Admm", "Bracketing", "Exact", "Moves"]
+__all__ = ["Admm", "Bracketing", "Exact", "Messages", "Moves"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dope.arrays import BinaryLabels, Labels, Mask
+from dope.cancellation import check_cancelled
 from dope.energy import Energy
 from dope.label_energy import LabelEnergy
 from dope.live import LiveLabels
@@ -18,7 +20,7 @@ from dope.methods.label_arrays import LabelArrays
 from dope.methods.label_boxes import LabelBoxes
 from dope.methods.label_moves import Kind, Mover, Solve, solving
 from dope.methods.label_proof import LabelProof
-from dope.methods.open_part import OpenPart
+from dope.methods.open_part import MEMORY, PART_SHARE, OpenPart
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition
 from dope.protocols import Answer, FlowSolver, Problem
@@ -30,8 +32,8 @@ from dope.sums import exact_sum
 class LabelRun:
     """Its labels are those of the ground; `rest` is what is paid outside the part that is left."""
 
-    def __init__(self, energy: LabelEnergy, problem: Problem, kind: Kind) -> None:
-        self._problem, self._kind = problem, kind
+    def __init__(self, energy: LabelEnergy, problem: Problem, kind: Kind, *, rounds: int = 0) -> None:
+        self._problem, self._kind, self._rounds = problem, kind, rounds
         self.ground: LabelArrays | LabelBoxes = (
             LabelBoxes(energy, problem) if problem.in_boxes else LabelArrays(energy, problem)
         )
@@ -101,7 +103,7 @@ class LabelRun:
         error = Fraction(self.ground.rounding_error) + Fraction(slack)
         self._bound = outside + rest.bound() - error
         self._value = outside + rest.energy.exactly(rest.labels)
-        yield self._step("bound", labels=True)
+        yield from self._bounded(rest, outside, error)
         mover = Mover(rest.energy, rest.labels, rest.free, solve_with(self._problem))
         done, changed = 0, 1
         while changed and (cycles is None or done < cycles):
@@ -111,6 +113,33 @@ class LabelRun:
             self._value = outside + rest.energy.exactly(rest.labels)
             done += 1
             yield self._step("move", changed=changed, labels=True)
+
+    def _bounded(self, rest: _Rest, outside: Fraction, error: Fraction) -> Iterator[LabelStep]:
+        """Message passing, for a better bound; its labels are taken over where they are the better ones."""
+        solver, bound = self._problem.label_solver, self._bound
+        room = (self._problem.memory or MEMORY) // PART_SHARE
+        if solver is None or self._rounds == 0 or message_bytes(rest.energy) > room:
+            yield self._step("bound", labels=True)
+            return
+        assert bound is not None
+        threads = 1 if getattr(self._problem.executor, "elsewhere", False) else self._problem.executor.workers
+        messages = solver.prepare(rest.energy, threads=threads)
+        for now in messages.steps():
+            check_cancelled()
+            if math.isfinite(now.bound):
+                bound = max(bound, outside + Fraction(now.bound) - error)
+            if now.rounds >= self._rounds:
+                break
+            self._bound = bound
+            yield self._step("bound")
+        self._bound = bound
+        found = np.where(rest.free, messages.labels(), rest.labels)
+        if rest.energy.exactly(found) < rest.energy.exactly(rest.labels):
+            rest.labels[...] = found
+            if rest.part is not None:
+                self._put(rest.part, rest.labels)
+        self._value = outside + rest.energy.exactly(rest.labels)
+        yield self._step("bound", labels=True)
 
     def _swept(self, ground: LabelBoxes, cycles: int | None) -> Iterator[LabelStep]:
         """Blocks of two partitions by turns, everything around a block fixed, until none of either gains."""
@@ -168,6 +197,13 @@ class _Rest:
         if isinstance(energy.pairs, GridPairs) and energy.pairs.inside is not None:
             least[~energy.pairs.inside] = 0
         return Fraction(energy.constant) + exact_sum(np.ascontiguousarray(least)) + _least_of_pairs(energy)
+
+
+def message_bytes(energy: LabelEnergy) -> int:
+    """What messages between all sites take: a number for each pair and label."""
+    pairs = energy.pairs
+    slots = pairs.sites * len(pairs.offsets) if isinstance(pairs, GridPairs) else pairs.number
+    return slots * energy.label_count * 8
 
 
 def _least_of_pairs(energy: LabelEnergy) -> Fraction:

@@ -1,7 +1,7 @@
 """Moves: labels of low energy where there are several, proved as far as that goes, and moved where it does not.
 
     prove     Potts: a binary cut for each label decides sites for good (`label_proof`), again and again on what is left
-    bound     of what is left, by the relaxation that the solver offers
+    bound     of what is left, by message passing (`LabelSolver`), which finds labels as well
     move      the rest, by expansions, swaps or fusions (`label_moves`), until none lowers the energy
 
 Sites that are decided are left out of all that follows: what is left is a problem of its own (`open_part`) where it is
@@ -35,6 +35,8 @@ class Moves:
     kind : "expansion" for a metric, "swap" for a semi-metric, "fusion" for anything; None chooses the first that fits.
     prove : whether labels are proved first, where the metric is Potts and no weight is negative.
     cycles : at most so many times through all moves, None for as many as lower the energy.
+    bound : at most so many rounds of message passing over what is not proved, for a lower bound and labels that moves
+        may begin with; 0 for none. What it takes in memory has to fit.
     """
 
     takes_labels: ClassVar[bool] = True
@@ -45,6 +47,7 @@ class Moves:
     kind: Kind | None = None
     prove: bool = True
     cycles: int | None = None
+    bound: int = 100
 
     def __post_init__(self) -> None:
         if self.kind not in (None, *get_args(Kind)):
@@ -57,11 +60,15 @@ class Moves:
         ):
             raise InputError(f"Moves: cycles is {cycles!r}; expected a whole number of 0 or more, or None.")
 
+        bound: Any = self.bound
+        if not isinstance(bound, (int, np.integer)) or isinstance(bound, bool) or bound < 0:
+            raise InputError(f"Moves: bound is {bound!r}; expected a number of rounds, 0 or more.")
+
     def steps(self, problem: Problem) -> Generator[LabelStep, None, None]:
         """A Step for every label that is proved, for every cycle of moves, and one at the end."""
         energy = label_energy_of(problem)
         kind = kind_for(energy, self.kind)
-        run = LabelRun(energy, problem, kind)
+        run = LabelRun(energy, problem, kind, rounds=self.bound)
         try:
             if self.prove:
                 yield from run.prove()

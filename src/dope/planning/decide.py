@@ -19,7 +19,7 @@ from dope.executors import Threads
 from dope.footprint import PROCESS_BYTES, whole_bytes
 from dope.label_energy import LabelEnergy
 from dope.memory import as_text, available_bytes, budget_of
-from dope.methods import Admm, Bracketing, Exact, Moves
+from dope.methods import Admm, Bracketing, Exact, Messages, Moves
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts
@@ -35,8 +35,9 @@ from dope.planning.plans import (
     start_from,
 )
 from dope.plug_ins import check_plug_in
-from dope.protocols import BlockSolver, Executor, FlowSolver, Method
+from dope.protocols import BlockSolver, Executor, FlowSolver, LabelSolver, Method
 from dope.result import Result
+from dope.solvers import LabelTrwS
 from dope.stored import check_apart
 
 # Where the system does not say what is available.
@@ -49,7 +50,7 @@ def plan(
     method: Method | None = None,
     blocks: int | Sequence[int] | Partition | None = None,
     overlap: float | int | None = None,
-    solver: BlockSolver | None = None,
+    solver: BlockSolver | LabelSolver | None = None,
     executor: Executor | None = None,
     start: Result | npt.ArrayLike | None = None,
     memory: int | str | None = None,
@@ -86,7 +87,7 @@ def _decided(
     method: Method | None = None,
     blocks: int | Sequence[int] | Partition | None = None,
     overlap: float | int | None = None,
-    solver: BlockSolver | None = None,
+    solver: BlockSolver | LabelSolver | None = None,
     executor: Executor | None = None,
     start: Result | npt.ArrayLike | None = None,
     memory: int | str | None = None,
@@ -130,7 +131,7 @@ class _Asked:
     method: Method | None
     blocks: int | Sequence[int] | Partition | None
     overlap: float | int | None
-    solver: BlockSolver | None
+    solver: BlockSolver | LabelSolver | None
     executor: Executor | None
     budget: int | None
     folder: str | None
@@ -161,6 +162,7 @@ class _Asked:
             energy=self.energy,
             method=method,
             solver=solver,
+            label_solver=self._label_solver,
             executor=executor,
             cuts=cuts,
             in_boxes=in_boxes,
@@ -195,7 +197,20 @@ class _Asked:
                 f"solved in this one. Use Threads() or Serial()."
             )
 
+    @property
+    def _label_solver(self) -> LabelSolver | None:
+        """What bounds an energy of several labels."""
+        if not isinstance(self.energy, LabelEnergy):
+            return None
+        return self.solver if isinstance(self.solver, LabelSolver) else LabelTrwS()
+
     def _solver(self) -> tuple[BlockSolver, str]:
+        if isinstance(self.solver, LabelSolver):
+            if not isinstance(self.energy, LabelEnergy):
+                raise InputError(
+                    f"solver is {self.solver!r}, which is for several labels; leave solver out, or make a LabelEnergy."
+                )
+            return automatic_solver(self.energy)
         return (self.solver, "as asked") if self.solver is not None else automatic_solver(self.energy)
 
     @property
@@ -267,6 +282,8 @@ class _Asked:
             raise InputError(
                 f"checkpoint or resume is {self.folder}; several labels are not kept in a folder so far. Leave it out."
             )
+        if isinstance(self.solver, LabelSolver):
+            return Messages(), "message passing alone, as asked"
         rule = energy.metric
         if rule is not None and rule.kind == "potts" and energy.is_metric:
             return Moves(), "a cut for each label proves what it can, and expansions lower the rest"

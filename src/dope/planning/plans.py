@@ -46,7 +46,7 @@ from dope.models.smoothing import SMOOTHING
 from dope.pairs import GridPairs, Pairs, TablePairs
 from dope.partition import Partition
 from dope.planning.calibration import seconds_per_unit
-from dope.protocols import BlockSolver, Executor, FlowSolver, Method, Problem, Start
+from dope.protocols import BlockSolver, Executor, FlowSolver, LabelSolver, Method, Problem, Start
 from dope.result import Result, counted
 from dope.rounding import nearest, rounded_down
 from dope.run import Conductor, Listener, Outcome, Run
@@ -82,6 +82,7 @@ class Plan:
     out : where labels go, None for a new array.
     decisions : all of that in words, with the reasons.
     checkpoint, resume, certificate : folders for what blocks find, and for what proves the bound.
+    label_solver : what bounds the energy where there are several labels.
     held : bytes of a site that whoever asked for the plan keeps beside the arrays, where these are in memory.
     """
 
@@ -98,6 +99,7 @@ class Plan:
     resume: bool = False
     certificate: str | None = None
     held: int = 0
+    label_solver: LabelSolver | None = None
     start: Start | None = field(default=None, repr=False)
     _partition: Partition | None = field(default=None, repr=False)
 
@@ -302,6 +304,7 @@ class Plan:
             energy=cast("Energy", energy),  # or a LabelEnergy, for a method that takes one
             partition=self.partition,
             solver=self.solver,
+            label_solver=self.label_solver,
             executor=conductor.observed(self.executor),
             start=self.start,
             target=target if self.in_boxes else None,
