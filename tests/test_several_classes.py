@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import threading
 
 import nibabel
 import numpy as np
@@ -72,6 +73,7 @@ def test_four_colours_and_four_strokes():
     assert result.counts == tuple(np.bincount(result.labels.ravel(), minlength=301))
     assert (result.labels[DRAWN > 0] == DRAWN[DRAWN > 0]).all()
     places = np.searchsorted(list(result.classes), result.labels)
+    assert result.problem is not None
     assert result.problem(places) == result.energy
 
 
@@ -85,6 +87,7 @@ def test_two_classes_are_two_labels(model):
     assert two.labels.dtype == bool and several.labels.dtype == np.uint8
     np.testing.assert_array_equal(several.labels == 1, two.labels)
     assert set(np.unique(several.labels)) == {1, 2}
+    assert two.problem is not None and several.problem is not None
     # Energies are counted from other zeros: here from the more likely class of each site, there from background.
     background = several.problem(np.ones(SHAPE, dtype=np.uint8)) - two.problem(np.zeros(SHAPE, dtype=bool))
     assert several.energy - two.energy == pytest.approx(background, abs=1e-6 * abs(background))
@@ -147,6 +150,26 @@ def test_two_numbers_and_inactive_sites_are_classes():
     drawn[:, :3] = -1
     result = dope.segment(picture(truth), scribbles=drawn)
     assert set(np.unique(result.labels)) == {0, 1, 2} and not result.labels[:, :3].any()
+
+
+def test_labels_so_far_have_the_numbers_of_classes():
+    seen, runs, begun = [], [], threading.Event()
+
+    def watch(step):
+        assert step.labels is not None or step.open is not None
+        assert begun.wait(10)
+        seen.append(runs[0].labels())
+
+    runs.append(Segmentation(image=IMAGE, scribbles=DRAWN).start(watch=watch))
+    begun.set()
+    runs[0].result()
+    assert seen and set(np.unique(seen[-1])) <= set(COLORS) and seen[-1].dtype == np.uint16
+
+
+def test_a_run_that_is_cancelled_at_once_is_a_result():
+    run = Segmentation(image=IMAGE, scribbles=DRAWN).start(watch=lambda _: True)
+    result = run.result()
+    assert result.stopped == "cancelled" and set(np.unique(result.labels)) <= set(COLORS)
 
 
 def test_margin_and_out():
@@ -391,3 +414,24 @@ def test_numbers_of_classes_are_written_box_by_box():
     box = (slice(0, 40), slice(40, 52))
     target[box] = np.ones((40, 12), dtype=np.uint8)
     assert (out[:, 40:50] == 300).all() and not out[:, 50:].any() and (out[:, :40] == 9).all()
+
+
+@pytest.mark.parametrize("known", ["scribbles", "inactive", "softmax"])
+def test_runs_box_by_box_find_what_one_in_memory_finds(known):
+    soft = softmax(SHAPE, 4, sharp=1.0)
+    soft = soft + 8 * (np.searchsorted([1, 2, 5, 300], TRUTH)[..., None] == np.arange(4))
+    said = {
+        "scribbles": {"scribbles": DRAWN},
+        "inactive": {"scribbles": np.where(np.arange(52) < 9, -1, DRAWN), "margin": 0.2},
+        "softmax": {"probability": (soft / soft.sum(axis=-1, keepdims=True)).astype(np.float32)},
+    }[known]
+    memory = Segmentation(image=IMAGE, **said).run()
+    few = Segmentation(image=IMAGE, **said, memory="60MB", blocks=(2, 2))
+    assert few.plan().in_boxes
+    for out in (None, np.full(SHAPE, 9, dtype=np.uint16)):
+        boxes = few.run(out=out)
+        assert memory.exact and boxes.exact
+        np.testing.assert_array_equal(boxes.labels, memory.labels)
+        assert boxes.energy == pytest.approx(memory.energy, rel=1e-12)
+        assert boxes.counts == memory.counts and dict(boxes.classes) == dict(memory.classes)
+        assert boxes.labels.dtype == memory.labels.dtype

@@ -65,7 +65,10 @@ class Outcome:
         axes = len(self.result.shape)
         return f"{unit}^{axes}" if unit else ""
 
-    def _class_rows(self) -> dict[str, str]:
+    def _labels_in_words(self) -> dict[str, str]:
+        """How many sites have which label; nothing where a run of several classes ended before there was one."""
+        if self.result.classes is None:
+            return {"foreground": f"{self.result.foreground:.2%}"} if self.result.label_count == 2 else {}
         total = math.prod(self.result.shape)
         rows = {}
         for one in self.classes:
@@ -111,7 +114,7 @@ class Outcome:
             "rounds": f"{len(result.trace)}, stopped: {self.stopped}",
             "energy": f"{result.energy:,.1f}",
             "lower bound": bound_in_words(result),
-            **({"foreground": f"{result.foreground:.2%}"} if result.classes is None else self._class_rows()),
+            **self._labels_in_words(),
             "seconds": self.clock.in_words(),
             "peak memory": "-" if peak is None else as_text(peak),
             "written": ", ".join(written),

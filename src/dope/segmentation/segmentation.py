@@ -405,7 +405,10 @@ class Segmentation:
     # The job of a run.
 
     def _conduct(self, posed: _Posed, conductor: Conductor, start: Result | None) -> Result:
-        conductor.place(posed.frame.shape, posed.frame.where)
+        evidence, numbers = posed.evidence, None
+        if isinstance(evidence, ClassEvidence):
+            numbers = np.array(evidence.classes.numbers, dtype=evidence.classes.label_type)
+        conductor.place(posed.frame.shape, posed.frame.where, numbers)
         with conductor.cancellation:
             subject = self._subject(posed, conductor)
             unary = subject.unary_after(start)
