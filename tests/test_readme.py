@@ -19,7 +19,10 @@ STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Their commands and code build on each other, in order and in one folder.
 SLOW = ("choose", "energies", "formats", "large", "photo")
 SOAK = ("mri",)  # and what brings the scan is large
-NAMES = ("choose", "energies", "formats", "large", "mri", "photo", "python", "signed", "tv", "watching")
+NAMES = (
+    "choose", "energies", "formats", "large", "mri", "photo", "python", "several_scribbles", "signed", "softmax", "tv",
+    "watching",
+)  # fmt: skip
 # After its first command with one pixel of 64: eight million take half a minute. `make soak` takes them all.
 REDUCED = ("photo",)
 SHORTER = 8  # are the sides

@@ -237,7 +237,7 @@ BAD = {
     "a model that sees everything": ({"scribbles": STROKES, "model": Threshold()}, "expected one with learn"),
     "one kind": ({"scribbles": np.where(STROKES == 2, 0, STROKES)}, "scribbles hold no background"),
     "outside the mask": ({"scribbles": STROKES, "mask": STROKES != 1}, "no foreground stroke lies inside the mask"),
-    "no label": ({"scribbles": np.where(STROKES == 2, 7, STROKES)}, r"label 7 at \(0, 0\)"),
+    "several classes": ({"scribbles": np.where(STROKES == 2, 7, STROKES)}, "Bracketing.* is for two labels"),
     "everything outlined": ({"rectangle": [(0, 48), (0, 64)]}, "the rectangle covers the whole image"),
     "nothing outlined": ({"lasso": [(0.1, 0.1), (0.2, 0.2), (0.1, 0.3)]}, "the polygon holds no site"),
     "an empty mask": ({"scribbles": STROKES, "mask": TRUTH & False}, "no site inside"),

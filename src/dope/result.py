@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from dope.certificate import AnyCertificate
 from dope.energy import Energy
 from dope.errors import DopeError
 from dope.label_counts import count_labels
+from dope.label_energy import LabelEnergy
 from dope.partition import Partition
 from dope.steps import Step
 
@@ -54,7 +56,8 @@ class Result:
     partition : the blocks.
     plan : what was decided before it began, and why.
     seconds : from the beginning of the run to its end.
-    problem : after `segment`: the energy that was minimized.
+    classes : after `segment` with several classes: the numbers that labels have, in ascending order, and their names.
+    problem : after `segment`: the energy that was minimized. Of several classes its labels are places in `classes`.
     where : after `segment`: the box of the image that the energy, and the blocks, cover.
     """
 
@@ -71,10 +74,11 @@ class Result:
     out: Any = field(default=None, repr=False)
     plan: Plan | None = field(default=None, repr=False)
     seconds: float = 0.0
-    problem: Energy | None = field(default=None, repr=False)
+    problem: Energy | LabelEnergy | None = field(default=None, repr=False)
     where: tuple[slice, ...] | None = None
     label_count: int = 2
     label_type: np.dtype[Any] = field(default=np.dtype(np.bool_), repr=False)
+    classes: Mapping[int, str] | None = field(default=None, repr=False)
     _labels: Labels | None = field(default=None, repr=False)
     _kept: object | None = field(default=None, repr=False)
     _counts: tuple[int, ...] | None = field(default=None, repr=False)

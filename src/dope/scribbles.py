@@ -57,6 +57,29 @@ def as_seeds(name: str, scribbles: ArrayLike, *, both: bool = False, corner: Seq
     return seeds
 
 
+def as_class_seeds(
+    name: str, scribbles: ArrayLike, numbers: Sequence[int], *, corner: Sequence[int] | None = None
+) -> NDArray[np.int16]:
+    """Scribbles of several classes as the places of their numbers, which ascend; negative sites are nobody's.
+
+    >>> as_class_seeds("scribbles", [0, 5, 1, -1], [1, 5])
+    array([-1,  1,  0, -1], dtype=int16)
+    """
+    drawn = as_array(name, scribbles)
+    if drawn.dtype.kind not in "iu":
+        raise InputError(f"{name} are of type {drawn.dtype}; expected integers: 0 none, and the number of a class")
+    known = np.asarray(numbers)
+    found = np.minimum(np.searchsorted(known, drawn), len(known) - 1)
+    wrong = (known[found] != drawn) & (drawn > 0)
+    if wrong.any():
+        at = tuple(int(k) for k in np.unravel_index(int(np.argmax(wrong)), drawn.shape))
+        place = at if corner is None else tuple(map(operator.add, at, corner))
+        raise InputError(f"{name}: class {drawn[at]} at {place}; expected one of {len(known)} classes that were there")
+    seeds = found.astype(np.int16)
+    seeds[drawn <= 0] = UNLABELED
+    return seeds
+
+
 def lacking(name: str, label: int) -> InputError:
     """What to say of scribbles without a stroke of a label."""
     return InputError(f"{name} hold no {NAMES[label]} ({DRAWN[label]}); draw at least one stroke of each kind")

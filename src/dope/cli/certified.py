@@ -89,6 +89,8 @@ def segmented_energy(document: Any, source: str) -> Noted:
         energy, where = said.energy()
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
+    if not isinstance(energy, Energy):
+        raise InputError(f"{source}: a segmentation of {energy.label_count} classes, of which there is no certificate")
     return Noted(energy, where, said.shape, _told(said.to_json()))
 
 

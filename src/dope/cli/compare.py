@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,9 @@ from dope.energy import Energy
 from dope.errors import InputError
 from dope.io import load, load_labels
 from dope.label_counts import Overlap, label_numbers
+from dope.label_energy import LabelEnergy
 from dope.segmentation import Segmentation
+from dope.segmentation.classes import Classes
 
 
 def compare(
@@ -41,23 +44,34 @@ def compare(
     elif image is not None:
         weight: Any = "auto" if lam is None else lam
         said = Segmentation(image=image, scribbles=scribbles, probability=probability, kernel=kernel, lam=weight)
-    # An energy is of two labels.
-    ours, theirs = _labels(a, b, foreground=foreground or said is not None)
+    classes = None if said is None else said.found_classes()
+    if classes is not None and foreground:
+        raise InputError(f"--foreground, and a run of {classes.count} classes; leave --foreground out.")
+    if classes is None:
+        ours, theirs = _labels(a, b, foreground=foreground or said is not None)
+    else:
+        ours, theirs = load_labels(a), load_labels(b)
     if ours.shape != theirs.shape:
         raise InputError(f"{a} is shaped {ours.shape} and {b} {theirs.shape}; expected the same shape.")
     found = Overlap.of(ours, theirs)
-    several = not ours.dtype == theirs.dtype == np.bool_
+    several = classes is not None or not ours.dtype == theirs.dtype == np.bool_
     differing = {"differing": f"{found.differing:,} ({found.differing / ours.size:.4%})"}
     rows = {"sites": f"{ours.size:,}"}
     if several:
         rows |= {"labels": " and ".join(f"{np.count_nonzero(part):,}" for part in (found.first, found.second))}
-        rows |= differing | {f"Dice of {label}": _dice_in_words(found, label) for label in found.labels}
+        names = {} if classes is None else classes.by_number
+        rows |= differing | {_dice_of(label, names): _dice_in_words(found, label) for label in found.labels}
     else:
         rows |= {"foreground": f"{found.first[1]:,} and {found.second[1]:,}"}
         rows |= differing | {"Dice": f"{found.dice(1):.6f}"}
     if said is not None:
-        rows |= _energies(said, ours != 0, theirs != 0)
+        rows |= _energies(said, classes, ours, theirs)
     print_rows(rows)
+
+
+def _dice_of(label: int, names: Mapping[int, str]) -> str:
+    name = names.get(label, str(label))
+    return f"Dice of {label}" + ("" if name == str(label) else f" {name}")
 
 
 def _dice_in_words(found: Overlap, label: int) -> str:
@@ -86,16 +100,16 @@ def _inside(path: str) -> Mask:
     return np.asarray(inside.any(axis=-1) if found.channels else inside)
 
 
-def _energies(said: Segmentation, ours: Mask, theirs: Mask) -> dict[str, str]:
+def _energies(said: Segmentation, classes: Classes | None, ours: Labels, theirs: Labels) -> dict[str, str]:
     # How it was minimized does not matter here, and a cluster need not be there any more.
     said = replace(said, blocks=None, overlap=None, method=None, solver=None, executor=None)
     if said.shape != ours.shape:
         raise InputError(f"the masks are shaped {ours.shape} and {said.image} {said.shape}; expected the same.")
     energy, where = said.energy()
-    one, other = (_energy(energy, labels[where]) for labels in (ours, theirs))
+    one, other = (_energy(energy, classes, labels[where]) for labels in (ours, theirs))
     change = 100 * (one - other) / (abs(other) or 1.0)
     return {"E(A)": f"{one:,.10g}", "E(B)": f"{other:,.10g}", "Delta E": f"{change:+.6g} %"}
 
 
-def _energy(energy: Energy, labels: Mask) -> float:
-    return energy(np.ascontiguousarray(labels))
+def _energy(energy: Energy | LabelEnergy, classes: Classes | None, labels: Labels) -> float:
+    return energy(np.ascontiguousarray(labels != 0 if classes is None else classes.places(labels)))

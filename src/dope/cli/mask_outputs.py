@@ -69,11 +69,13 @@ class Outputs:
         folders = {"checkpoint": self.checkpoint, "resume": self.resume, "certificate": self.certificate}
         return {**folders, "out": out}
 
-    def open_mask(self, image: Image) -> LabelTarget:
+    def open_mask(self, image: Image, label_count: int) -> LabelTarget:
         """The mask, to be written box by box."""
         assert self.mask is not None
         chunks = label_chunks(self.mask, image.shape)
-        return open_labels(self.mask, image.shape, like=image, chunks=chunks, overwrite=self.overwrite)
+        return open_labels(
+            self.mask, image.shape, like=image, chunks=chunks, overwrite=self.overwrite, label_count=label_count
+        )
 
     @property
     def folder(self) -> Path:

@@ -39,7 +39,44 @@ class Outcome:
 
     @property
     def summary(self) -> dict[str, Any]:
-        return summary_of(self.result, self.stopped, self.clock)
+        found = summary_of(self.result, self.stopped, self.clock)
+        return found if self.result.classes is None else {**found, "classes": self.classes, "unit": self._unit or None}
+
+    @property
+    def classes(self) -> list[dict[str, Any]]:
+        """Of each class its number, name, sites and, where the size of a site is known, volume."""
+        result, spacing = self.result, self.opened.said.spacing
+        site = None if spacing is None else math.prod(spacing)
+        counts = result.counts
+        return [
+            {
+                "number": number,
+                "name": name,
+                "sites": int(counts[number]),
+                "volume": None if site is None else counts[number] * site,
+            }
+            for number, name in (result.classes or {}).items()
+        ]
+
+    @property
+    def _unit(self) -> str:
+        """What volumes are counted in, such as mm^3; empty where the file does not say."""
+        unit = getattr(getattr(self.opened.image, "header", None), "unit", "")
+        axes = len(self.result.shape)
+        return f"{unit}^{axes}" if unit else ""
+
+    def _labels_in_words(self) -> dict[str, str]:
+        """How many sites have which label; nothing where a run of several classes ended before there was one."""
+        if self.result.classes is None:
+            return {"foreground": f"{self.result.foreground:.2%}"} if self.result.label_count == 2 else {}
+        total = math.prod(self.result.shape)
+        rows = {}
+        for one in self.classes:
+            named = "" if one["name"] == str(one["number"]) else f" {one['name']}"
+            size = "" if one["volume"] is None else f", {one['volume']:,.6g}{' ' if self._unit else ''}{self._unit}"
+            rows[f"class {one['number']}{named}"] = f"{one['sites']:,} sites ({one['sites'] / total:.2%}){size}"
+        proved = self.result.proved
+        return {"sites proved": "-" if proved is None else f"{proved:.2%}", **rows}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -77,7 +114,7 @@ class Outcome:
             "rounds": f"{len(result.trace)}, stopped: {self.stopped}",
             "energy": f"{result.energy:,.1f}",
             "lower bound": bound_in_words(result),
-            "foreground": f"{result.foreground:.2%}",
+            **self._labels_in_words(),
             "seconds": self.clock.in_words(),
             "peak memory": "-" if peak is None else as_text(peak),
             "written": ", ".join(written),

@@ -31,13 +31,14 @@ class Seen:
     @classmethod
     def of(cls, outcome: Outcome, labels: Any) -> Seen:
         said, axes = outcome.opened.said, len(labels.shape)
-        every = 1
+        every, several = 1, outcome.result.classes is not None
         if not isinstance(labels, np.ndarray):
             every = math.ceil((math.prod(labels.shape) / MOST_SEEN) ** (1 / axes))
         return cls(
             pixels=every_nth(said.image, every, axes),
-            labels=every_nth(labels, every, axes) != 0,
-            seeds=None if said.scribbles is None else every_nth(said.scribbles, every, axes),
+            labels=every_nth(labels, every, axes) if several else every_nth(labels, every, axes) != 0,
+            # Strokes of several classes have no colours of their own yet.
+            seeds=None if said.scribbles is None or several else every_nth(said.scribbles, every, axes),
             mask=None if said.mask is None else np.asarray(every_nth(said.mask, every, axes)) != 0,
             spacing=None if said.spacing is None else tuple(said.spacing),
             every=every,
@@ -86,4 +87,6 @@ def page_content(outcome: Outcome, seen: Seen) -> PageContent:
         versions=versions(),
         command=command(),
         spacing=seen.spacing,
+        names=result.classes or {},
+        counts=None if result.classes is None else result.counts,
     )

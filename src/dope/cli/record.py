@@ -33,7 +33,7 @@ def summary_of(result: Result, stopped: str, clock: Clock) -> dict[str, Any]:
         "stopped": stopped,
         "rounds": len(result.trace),
         "blocks": len(result.partition.blocks),
-        "foreground": result.foreground,
+        "foreground": result.foreground if result.classes is None and result.label_count == 2 else None,
         "seconds": result.seconds,
         "reading_seconds": clock.spent.get("reading", 0.0),
         "peak_bytes": peak_bytes(),

@@ -12,6 +12,8 @@ from dope.cli.segmenting import print_plan, run
 from dope.errors import InputError
 from dope.segmentation import Segmentation
 
+# Settings whose options have other names.
+_OPTIONS = {"classes": "class_names"}
 # What an option of a new run replaces in the run that it repeats, beside what has its own name.
 _REPLACED = {
     "method": ["tolerance"],
@@ -38,9 +40,23 @@ def segment(
         typer.Option("--from", help="Repeat the run of this report (--json); options replace what it says."),
     ] = None,
     scribbles: Annotated[
-        str | None, typer.Option(help="Strokes: JSON, or a label image of 0 none, 1 foreground, 2 background.")
+        str | None,
+        typer.Option(
+            help="Strokes: JSON, or a label image of 0 none, 1 foreground, 2 background; of several classes, their "
+            "numbers, and negative ones where sites take no part."
+        ),
     ] = None,
-    probability: Annotated[str | None, typer.Option(help="Map of the probability of foreground, 0 to 1.")] = None,
+    probability: Annotated[
+        str | None,
+        typer.Option(help="Map of the probability of foreground, 0 to 1; or of several classes, on an axis more."),
+    ] = None,
+    class_names: Annotated[
+        str | None,
+        typer.Option(help="Several classes by name, a,b,c: 1, 2, 3 in scribbles, 0, 1, 2 in a probability map."),
+    ] = None,
+    label_axis: Annotated[
+        int | None, typer.Option(help="Which axis of the probability map is classes, where its shape does not say.")
+    ] = None,
     mask: Annotated[str | None, typer.Option(help="Region of interest: sites that are 0 in it are left out.")] = None,
     rectangle: Annotated[
         str | None, typer.Option(help="Box around the object, start:stop of rows and columns: 10:200,30:400.")
@@ -99,20 +115,25 @@ def segment(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and compute nothing.")] = False,
 ) -> None:
-    """Segment an image or volume from strokes, a probability map or a rectangle.
+    """Segment an image or volume from strokes, a probability map or a rectangle: foreground, or several classes.
 
     Examples: dope segment photo.jpg --scribbles strokes.json -o mask.png --overlay overlay.png
 
     dope segment t1.nii.gz --probability wm.nii.gz -o seg.nii.gz --kernel 5
+
+    dope segment ct.nii.gz --scribbles organs.nii.gz --class-names liver,spleen,rest -o labels.nii.gz
     """
     options = {
         "image": image, "scribbles": scribbles, "probability": probability, "mask": mask, "rectangle": rectangle,
         "margin": margin, "lam": lam, "kernel": kernel, "beta": beta, "spacing": _numbers(spacing), "model": model,
         "rounds": rounds, "connected": connected, "blocks": blocks, "overlap": overlap, "method": method,
         "tolerance": tolerance, "workers": workers, "memory": memory, "dask": dask,
+        "classes": None if class_names is None else [name.strip() for name in class_names.split(",")],
+        "label_axis": label_axis,
     }  # fmt: skip
     if from_ is not None:
-        options = _repeated(from_, {name: value for name, value in options.items() if _is_given(context, name)})
+        given = {name: value for name, value in options.items() if _is_given(context, _OPTIONS.get(name, name))}
+        options = _repeated(from_, given)
     elif image is None:
         raise InputError("no image is named; give its path, or the report of a run to repeat (--from).")
     said = Segmentation.from_json(options)

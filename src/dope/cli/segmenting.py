@@ -54,7 +54,9 @@ def run(said: Segmentation, outputs: Outputs, seconds: float | None) -> int:
             plan = files.described.plan(**outputs.planned(shape))
             opened = stack.enter_context(files.open(in_boxes=plan.in_boxes, scratch=outputs.folder))
         assert opened.image is not None
-        target = stack.enter_context(outputs.open_mask(opened.image)) if plan.in_boxes else None
+        target = None
+        if plan.in_boxes:
+            target = stack.enter_context(outputs.open_mask(opened.image, files.described.label_count))
         trace = stack.enter_context(TraceFile(outputs.trace, overwrite=outputs.overwrite))
         with at_work(console, "minimizing") as show:
             watch = Watch(cancel, show, None if seconds is None else clock.begun + seconds, [trace])
@@ -89,7 +91,9 @@ def _write_mask(outcome: Outcome, outputs: Outputs) -> None:
     if isinstance(result.out, LabelTarget):  # where labels are already
         result.out.commit()
     else:
-        save_labels(outputs.mask, np.asarray(result.labels), like=outcome.opened.image, overwrite=outputs.overwrite)
+        number = None if result.classes is None else result.label_count
+        labels, image = np.asarray(result.labels), outcome.opened.image
+        save_labels(outputs.mask, labels, like=image, overwrite=outputs.overwrite, label_count=number)
 
 
 def _write_others(outcome: Outcome, outputs: Outputs, trace: TraceFile) -> SideOutputs:

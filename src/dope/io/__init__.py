@@ -21,7 +21,7 @@ from dope.io.images.formats import (
     stored,
 )
 from dope.io.images.pictures import read_image, write_image
-from dope.io.images.scribbles import open_scribbles, read_scribbles
+from dope.io.images.scribbles import open_class_scribbles, open_scribbles, read_scribbles
 from dope.io.label_target import LabelTarget
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "is_image",
     "load",
     "load_labels",
+    "open_class_scribbles",
     "open_labels",
     "open_scribbles",
     "read_energy",

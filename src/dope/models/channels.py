@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,24 @@ def in_strips(rows: NDArray[Any], clip: float, log_odds: Callable[[NDArray[Any]]
     return np.clip(unary, -clip, clip, out=unary)
 
 
+def costs_in_strips(
+    rows: NDArray[Any], clip: float, label_count: int, log_densities: Callable[[NDArray[Any]], NDArray[Any]]
+) -> NDArray[np.float32]:
+    """What each label costs over the most likely one at each row, no more than `clip`; of a row for each label.
+
+    The difference of two labels is what `in_strips` gives of them, to the bit.
+    """
+    if not clip > 0:
+        raise InputError(f"clip is {clip}; expected a positive number, such as 10")
+    costs = np.empty((len(rows), label_count), dtype=np.float32)
+    for strip in strips(rows):
+        here = rows[strip]
+        check_rows(here, "")
+        likely = log_densities(here)
+        costs[strip] = (likely.max(axis=0) - likely).T
+    return np.minimum(costs, np.float32(clip), out=costs)
+
+
 def check_rows(rows: NDArray[Any], where: str) -> None:
     """Refuse NaN and infinity."""
     if rows.dtype.kind == "f" and not np.isfinite(rows).all():
@@ -99,6 +117,26 @@ class Sample:
         return cls(*(part.astype(np.float64) for part in (foreground, background, around)))
 
 
+@dataclass(frozen=True, eq=False)
+class ClassSample:
+    """The same for several labels: `strokes` has the rows under the seeds of each."""
+
+    strokes: tuple[NDArray[np.float64], ...]
+    around: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for part in self.strokes:
+            check_rows(part, " under the strokes")
+        check_rows(self.around, "")
+
+    @classmethod
+    def of(cls, rows: NDArray[Any], seeds: NDArray[Any], labels: Sequence[int], *, looks_around: bool) -> ClassSample:
+        """Of an image in memory, whose seeds are label numbers."""
+        flat = seeds.reshape(-1)
+        around = rows[:: ranged_every(len(rows))] if looks_around else rows[:0]
+        return cls(tuple(rows[_sample(flat, label)].astype(np.float64) for label in labels), around.astype(np.float64))
+
+
 def fitted_every(number: int) -> int:
     """Of so many sites under seeds of a label, every how many-th a model is fitted to."""
     return max(1, math.ceil(number / _FITTED_SITES))
@@ -109,7 +147,7 @@ def ranged_every(number: int) -> int:
     return max(1, number // _RANGED_SITES)
 
 
-def _sample(seeds: Seeds, label: int) -> NDArray[np.intp]:
+def _sample(seeds: NDArray[Any], label: int) -> NDArray[np.intp]:
     """Sites of one label, every so many. In strips: re-estimation makes every site of a large image a seed."""
     every = fitted_every(sum(int(np.count_nonzero(seeds[part] == label)) for part in _seed_strips(seeds.size)))
     chosen, seen = [], 0

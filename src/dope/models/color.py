@@ -8,14 +8,14 @@ k-means, and every cluster c becomes a Gaussian with its share of the colours as
     u_i = log p(0 | x_i) - log p(1 | x_i),   both labels equally likely beforehand
 
 so that u_i < 0 where a site looks like foreground. That is the paper's model, `ColorClusters`, but for the last term,
-which is ours and the same for both labels: a colour that lies far from all strokes says nothing (u near 0), where the
+which is ours and the same for all labels: a colour that lies far from all strokes says nothing (u near 0), where the
 bare ratio of two Gaussian tails would be large and mean little. For the same reason u is clipped. `ColorMixture` goes
-on from the clusters by expectation maximization.
+on from the clusters by expectation maximization. Of several labels c_i(l) = max_k log p(x_i | k) - log p(x_i | l).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dope.errors import InputError
-from dope.models.channels import Sample, in_strips
+from dope.models.channels import ClassSample, Sample, costs_in_strips, in_strips
 from dope.models.clusters import k_means
 from dope.models.gaussians import Gaussian, Mixture, fitted
 from dope.models.model import learnt_unary
@@ -82,8 +82,16 @@ class ColorClusters:
 
     def learn(self, sample: Sample) -> ColorOdds:
         """The mixtures of both labels."""
+        return ColorOdds.learnt(sample, self.clip, self._fit)
+
+    def learn_classes(self, sample: ClassSample) -> ColorClasses:
+        """The mixtures of several labels."""
+        return ColorClasses.learnt(sample, self.clip, self._fit)
+
+    @property
+    def _fit(self) -> Fit:
         _check_clusters(self.clusters)
-        return ColorOdds.learnt(sample, self.clip, lambda x: _clustered(x, self.clusters))
+        return lambda x: _clustered(x, self.clusters)
 
 
 @dataclass(frozen=True)
@@ -122,10 +130,18 @@ class ColorMixture:
 
     def learn(self, sample: Sample) -> ColorOdds:
         """The mixtures of both labels."""
+        return ColorOdds.learnt(sample, self.clip, self._fit)
+
+    def learn_classes(self, sample: ClassSample) -> ColorClasses:
+        """The mixtures of several labels."""
+        return ColorClasses.learnt(sample, self.clip, self._fit)
+
+    @property
+    def _fit(self) -> Fit:
         _check_clusters(self.clusters)
         if self.rounds < 0:
             raise InputError(f"rounds is {self.rounds}; expected 0 or more")
-        return ColorOdds.learnt(sample, self.clip, lambda x: _maximized(x, self.clusters, self.rounds))
+        return lambda x: _maximized(x, self.clusters, self.rounds)
 
 
 def color_unary(image: ArrayLike, seeds: ArrayLike, *, clusters: int = 5, clip: float = 10.0) -> NDArray[np.float32]:
@@ -139,40 +155,76 @@ def _check_clusters(clusters: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class ColorOdds:
-    """A mixture per label over colours that are centred and scaled, the same for all channels."""
+class ColorSpace:
+    """Colours that are centred and scaled, the same for all channels."""
 
     unit: float  # a power of two near the largest colour: squares of what it divides neither overflow nor vanish
     center: NDArray[np.float64]
     scale: float
+
+    @classmethod
+    def of(cls, strokes: Sequence[NDArray[np.float64]]) -> ColorSpace:
+        """In which all strokes together have mean 0 and variance 1."""
+        together = np.concatenate(strokes)
+        unit = _unit(together)
+        together /= unit
+        return cls(unit, together.mean(axis=0), float(np.sqrt(together.var(axis=0).mean())) or 1.0)
+
+    def fitted(self, strokes: NDArray[np.float64], fit: Fit) -> Mixture:
+        return Mixture.of(_with_stray(fit((strokes / self.unit - self.center) / self.scale)))
+
+    def columns(self, colors: NDArray[Any]) -> NDArray[np.float32]:
+        """Sites run along the last axis, so that sums over a few channels or clusters add whole rows."""
+        with np.errstate(over="ignore"):  # what is too far to count is clipped
+            away = ((colors / self.unit - self.center) / self.scale).T
+        return np.clip(away, -_FARTHEST, _FARTHEST).astype(np.float32, order="C")
+
+
+@dataclass(frozen=True, eq=False)
+class ColorOdds:
+    """A mixture per label."""
+
+    space: ColorSpace
     foreground: Mixture
     background: Mixture
     clip: float
 
     @classmethod
     def learnt(cls, sample: Sample, clip: float, fit: Fit) -> ColorOdds:
-        both = np.concatenate([sample.foreground, sample.background])
-        unit = _unit(both)
-        both /= unit
-        center = both.mean(axis=0)
-        scale = float(np.sqrt(both.var(axis=0).mean())) or 1.0
-        foreground, background = (
-            Mixture.of(_with_stray(fit((x / unit - center) / scale))) for x in (sample.foreground, sample.background)
-        )
-        return cls(unit, center, scale, foreground, background, clip)
+        space = ColorSpace.of([sample.foreground, sample.background])
+        return cls(space, space.fitted(sample.foreground, fit), space.fitted(sample.background, fit), clip)
 
     def unary(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
         """log p(0|x) - log p(1|x) of each colour, clipped."""
         return in_strips(pixels, self.clip, self._log_odds)
 
     def _log_odds(self, colors: NDArray[Any]) -> NDArray[np.float32]:
-        # Sites run along the last axis, so that sums over a few channels or clusters add whole rows.
-        with np.errstate(over="ignore"):  # what is too far to count is clipped
-            away = ((colors / self.unit - self.center) / self.scale).T
-        x = np.clip(away, -_FARTHEST, _FARTHEST).astype(np.float32, order="C")
+        x = self.space.columns(colors)
         odds = self.background.log_density(x)
         odds -= self.foreground.log_density(x)
         return odds
+
+
+@dataclass(frozen=True, eq=False)
+class ColorClasses:
+    """The same of several labels."""
+
+    space: ColorSpace
+    mixtures: tuple[Mixture, ...]
+    clip: float
+
+    @classmethod
+    def learnt(cls, sample: ClassSample, clip: float, fit: Fit) -> ColorClasses:
+        space = ColorSpace.of(sample.strokes)
+        return cls(space, tuple(space.fitted(strokes, fit) for strokes in sample.strokes), clip)
+
+    def costs(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
+        """max_k log p(x|k) - log p(x|l) of each colour and label l, clipped."""
+        return costs_in_strips(pixels, self.clip, len(self.mixtures), self._log_densities)
+
+    def _log_densities(self, colors: NDArray[Any]) -> NDArray[np.float32]:
+        x = self.space.columns(colors)
+        return np.stack([mixture.log_density(x) for mixture in self.mixtures])
 
 
 def _unit(x: NDArray[np.float64]) -> float:

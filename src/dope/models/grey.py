@@ -10,6 +10,7 @@ with the number n of its sites as n^(-1/5), as in Silverman's rule (Density Esti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dope.errors import InputError
-from dope.models.channels import Sample, in_strips
+from dope.models.channels import ClassSample, Sample, costs_in_strips, in_strips
 from dope.models.model import learnt_unary
 
 _STRAY = 0.05
@@ -67,18 +68,32 @@ class GreyHistogram:
 
     def learn(self, sample: Sample) -> GreyOdds:
         """The histograms of both labels, over the range of the image."""
+        scale, (foreground, background) = self._log_densities((sample.foreground, sample.background), sample.around)
+        return GreyOdds(scale, background - foreground, self.clip)
+
+    def learn_classes(self, sample: ClassSample) -> GreyClasses:
+        """The histograms of several labels."""
+        scale, densities = self._log_densities(sample.strokes, sample.around)
+        return GreyClasses(scale, np.stack(densities), self.clip)
+
+    def _log_densities(
+        self, strokes: Sequence[NDArray[np.float64]], around: NDArray[np.float64]
+    ) -> tuple[_Scale, list[NDArray[np.float64]]]:
+        """log p(bin) of each label."""
         if self.bins < 2:
             raise InputError(f"bins is {self.bins}; expected at least 2")
         if not self.width > 0:
             raise InputError(f"width is {self.width}; expected a positive number")
-        channels = sample.foreground.shape[1]
+        channels = strokes[0].shape[1]
         if channels != 1:
             raise InputError(
                 f"the image has {channels} channels; a histogram is of one. Use ColorClusters, or one channel."
             )
-        scale = _Scale.of(sample, self.bins)
-        odds = _log_odds(scale.bin(sample.foreground[:, 0]), scale.bin(sample.background[:, 0]), self)
-        return GreyOdds(scale, odds, self.clip)
+        scale = _Scale.of(strokes, around, self.bins)
+        bins = [scale.bin(values[:, 0]) for values in strokes]
+        # Of all labels together: the spread of a single stroke of few sites is chance.
+        spread = float(np.concatenate(bins).std())
+        return scale, [np.log(_smoothed(one, spread, self)) for one in bins]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +109,20 @@ class GreyOdds:
         return in_strips(pixels, self.clip, lambda x: self.odds[self.scale.bin(x[:, 0])])
 
 
+@dataclass(frozen=True, eq=False)
+class GreyClasses:
+    """log p(x|l) of each label and bin."""
+
+    scale: _Scale
+    log_densities: NDArray[np.float64]
+    clip: float
+
+    def costs(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
+        """max_k log p(x|k) - log p(x|l) of each value and label l, clipped."""
+        known = self.log_densities
+        return costs_in_strips(pixels, self.clip, len(known), lambda x: known[:, self.scale.bin(x[:, 0])])
+
+
 @dataclass(frozen=True)
 class _Scale:
     """Which bin a value falls into."""
@@ -103,10 +132,10 @@ class _Scale:
     bins: int
 
     @classmethod
-    def of(cls, sample: Sample, bins: int) -> _Scale:
-        low, high = np.quantile(sample.around, [_EXTREME, 1 - _EXTREME])
+    def of(cls, strokes: Sequence[NDArray[np.float64]], around: NDArray[np.float64], bins: int) -> _Scale:
+        low, high = np.quantile(around, [_EXTREME, 1 - _EXTREME])
         if not low < high:  # nearly all of the image is one value: what differs is the rest
-            seen = (sample.around, sample.foreground, sample.background)
+            seen = (around, *strokes)
             low, high = min(part.min() for part in seen), max(part.max() for part in seen)
         return cls(float(low), float(high), bins)
 
@@ -117,15 +146,6 @@ class _Scale:
         inside = np.clip(values.astype(np.float64), self.low, self.high)
         fraction = (inside / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return np.minimum((fraction * self.bins).astype(np.intp), self.bins - 1)
-
-
-def _log_odds(foreground: NDArray[np.intp], background: NDArray[np.intp], model: GreyHistogram) -> NDArray[np.float64]:
-    """log p(0|x) - log p(1|x) of each bin."""
-    # Of both labels together: the spread of a single stroke of few sites is chance.
-    spread = float(np.concatenate([foreground, background]).std())
-    of_fore, of_back = (_smoothed(bins, spread, model) for bins in (foreground, background))
-    odds: NDArray[np.float64] = np.log(of_back) - np.log(of_fore)
-    return odds
 
 
 def _smoothed(values: NDArray[np.intp], spread: float, model: GreyHistogram) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.models.channels import Sample, as_channels
+from dope.models.channels import ClassSample, Sample, as_channels
 from dope.scribbles import as_seeds
 
 
@@ -44,6 +44,26 @@ class LearningModel(Model, Protocol):
         ...
 
     def learn(self, sample: Sample) -> Colors: ...
+
+
+class ClassColors(Protocol):
+    """What a model has learnt of several labels."""
+
+    def costs(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
+        """Of rows of channels a row of costs each, one per label, which depends on that row alone, to the bit."""
+        ...
+
+
+@runtime_checkable
+class ClassModel(Protocol):
+    """A model that learns several labels: in the order of the sample's strokes."""
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether it wants a sample of all of the image, too."""
+        ...
+
+    def learn_classes(self, sample: ClassSample) -> ClassColors: ...
 
 
 def learnt_unary(model: LearningModel, image: ArrayLike, seeds: ArrayLike) -> NDArray[np.float32]:

@@ -1,16 +1,22 @@
-"""From a network's soft map to unaries."""
+"""From a network's soft map to unaries, and from one of several classes to costs."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dope.arrays import Box, as_numbers
+from dope.arrays import Box, Mask, as_numbers
 from dope.errors import InputError
 
 _STRIP_SITES = 1 << 16
+# Of the sum of a softmax in floats, half precision and resampling included.
+SUM_TOLERANCE = 0.02
+# By which a resampled or rounded probability may pass 1.
+_ABOVE_ONE = 1e-3
 
 
 def probability_unary(probability: ArrayLike, *, clamp: float = 1e-3) -> NDArray[np.float32]:
@@ -39,14 +45,7 @@ def probability_unary(probability: ArrayLike, *, clamp: float = 1e-3) -> NDArray
 def probability_unary_at(box: Box, probability: ArrayLike, *, clamp: float = 1e-3) -> NDArray[np.float32]:
     """The same of the probabilities of a box; what is wrong is named by its place in the whole."""
     soft = as_numbers("probability", probability)
-    if soft.dtype.kind == "i":
-        raise InputError(
-            f"probability is of type {soft.dtype}, which does not say what 1 is; expected floats from 0 to 1 or "
-            "unsigned integers. Divide by the largest value first."
-        )
-    if not 0 < clamp < 0.5:
-        raise InputError(f"clamp is {clamp}; expected a number between 0 and 0.5, such as 1e-3")
-    one = float(np.iinfo(soft.dtype).max) if soft.dtype.kind == "u" else 1.0
+    one = _one_of(soft.dtype, clamp)
     if soft.dtype == np.uint8:  # there are no more prices than bytes
         table = _prices(np.arange(256) / one, clamp)
         return table.take(soft)
@@ -56,9 +55,74 @@ def probability_unary_at(box: Box, probability: ArrayLike, *, clamp: float = 1e-
         p = rows[start : start + _STRIP_SITES].astype(np.float64) / one
         wrong = ~((p >= 0) & (p <= 1))  # NaN is neither
         if wrong.any():
-            raise _out_of_range(soft, start + int(np.argmax(wrong)), box)
+            at = np.unravel_index(start + int(np.argmax(wrong)), soft.shape)
+            raise _out_of_range(soft[at], _place(at, box))
         unary[start : start + p.size] = _prices(p, clamp)
     return unary.reshape(soft.shape)
+
+
+def probability_costs(probability: ArrayLike, *, clamp: float = 1e-3) -> NDArray[np.float32]:
+    """c(l) = -log p(l), what each class costs at each site, of a network's softmax.
+
+    Parameters
+    ----------
+    probability : array
+        Of each class, the last axis, which adds up to 1 within rounding. Floats from 0 to 1, or unsigned integers,
+        whose largest value then means 1.
+    clamp : float
+        As in `probability_unary`: costs of two classes at a site differ by at most 6.9.
+
+    Examples
+    --------
+    >>> probability_costs([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]).round(2).tolist()
+    [[0.69..., 1.38..., 1.38...], [0.0, 6.90..., 6.90...]]
+    """
+    soft = as_numbers("probability", probability)
+    if soft.ndim == 0:
+        raise InputError("probability is a single number; expected one of each class at each site, classes last.")
+    return probability_costs_at(tuple(slice(0, n) for n in soft.shape[:-1]), soft, clamp=clamp)
+
+
+def probability_costs_at(
+    box: Box, probability: ArrayLike, *, inside: Mask | None = None, clamp: float = 1e-3
+) -> NDArray[np.float32]:
+    """The same of a box of sites; outside a mask anything may be, which costs nothing."""
+    soft = as_numbers("probability", probability)
+    one = _one_of(soft.dtype, clamp)
+    classes, number = soft.shape[-1], math.prod(soft.shape[:-1])
+    rows = soft.reshape(number, classes)
+    counted = None if inside is None else inside.reshape(-1)
+    costs = np.empty(rows.shape, dtype=np.float32)
+    # Of whole numbers each may be off by one, as they are cut rather than rounded.
+    slack = SUM_TOLERANCE + (classes / one if soft.dtype.kind == "u" else 0.0)
+    table = _surprise(np.arange(256) / one, clamp) if soft.dtype == np.uint8 else None
+    for start in range(0, number, max(1, _STRIP_SITES // classes)):
+        part = slice(start, min(number, start + max(1, _STRIP_SITES // classes)))
+        p = rows[part].astype(np.float64) / one
+        if counted is not None:
+            p[~counted[part]] = 1.0 / classes
+        wrong = ~((p >= 0) & (p <= 1 + _ABOVE_ONE))  # NaN is neither
+        if wrong.any():
+            site, label = divmod(start * classes + int(np.argmax(wrong)), classes)
+            at = (*np.unravel_index(site, soft.shape[:-1]), label)
+            raise _out_of_range(soft[at], (*_place(at[:-1], box), label))
+        total = p.sum(axis=1)
+        wrong = np.abs(total - 1.0) > slack
+        if wrong.any():
+            site = int(np.argmax(wrong))
+            place = _place(np.unravel_index(start + site, soft.shape[:-1]), box)
+            raise InputError(
+                f"probability of {classes} classes adds up to {total[site]:.6g} at {place}; expected 1. Put the "
+                f"network's output through a softmax over its classes first, or say which axis they are (label_axis)."
+            )
+        costs[part] = _surprise(p, clamp) if table is None else table[rows[part]]
+    if counted is not None:
+        costs[~counted] = 0.0
+    return costs.reshape(soft.shape)
+
+
+def _surprise(p: NDArray[np.float64], clamp: float) -> NDArray[np.float32]:
+    return (-np.log(np.clip(p, clamp, 1.0 - clamp))).astype(np.float32)
 
 
 def _prices(p: NDArray[np.float64], clamp: float) -> NDArray[np.float32]:
@@ -68,10 +132,24 @@ def _prices(p: NDArray[np.float64], clamp: float) -> NDArray[np.float32]:
     return np.clip(odds, -most, most).astype(np.float32)
 
 
-def _out_of_range(soft: NDArray[Any], number: int, box: Box) -> InputError:
-    at = np.unravel_index(number, soft.shape)
-    place = tuple(int(i) + side.start for i, side in zip(at, box, strict=True))
+def _one_of(dtype: np.dtype[Any], clamp: float) -> float:
+    """Which number means 1."""
+    if dtype.kind == "i":
+        raise InputError(
+            f"probability is of type {dtype}, which does not say what 1 is; expected floats from 0 to 1 or "
+            "unsigned integers. Divide by the largest value first."
+        )
+    if not 0 < clamp < 0.5:
+        raise InputError(f"clamp is {clamp}; expected a number between 0 and 0.5, such as 1e-3")
+    return float(np.iinfo(dtype).max) if dtype.kind == "u" else 1.0
+
+
+def _place(at: Sequence[Any], box: Box) -> tuple[int, ...]:
+    return tuple(int(i) + side.start for i, side in zip(at, box, strict=True))
+
+
+def _out_of_range(found: Any, place: tuple[int, ...]) -> InputError:
     return InputError(
-        f"probability holds {soft[at]} at {place}; expected numbers from 0 to 1. Put the network's output through a "
+        f"probability holds {found} at {place}; expected numbers from 0 to 1. Put the network's output through a "
         "sigmoid or softmax first, and replace NaN."
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dope.arrays import as_reals, check_finite
 from dope.errors import InputError
@@ -105,6 +106,16 @@ def automatic_lam(
     total = nearest(sum((exact_sum(np.abs(prices[box])) for box in strips(prices.shape)), Fraction(0)))
     scale = mean_lam_total(total, prices.size, smoothing)
     return kernel_lam(kernel, dimensions or prices.ndim, total=scale, spacing=spacing)
+
+
+def cost_margins(costs: NDArray[Any]) -> NDArray[Any]:
+    """What the second best label costs over the best one at each site: of two labels, the size of their unary.
+
+    >>> cost_margins(np.array([[3.0, 0.0, 1.0], [2.0, 2.0, 9.0]])).tolist()
+    [1.0, 0.0]
+    """
+    least = np.partition(costs, 1, axis=-1)
+    return np.asarray(least[..., 1] - least[..., 0])
 
 
 def mean_lam_total(total: float, sites: int, smoothing: float = SMOOTHING) -> float:

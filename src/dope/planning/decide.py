@@ -76,7 +76,7 @@ def plan(
     )  # fmt: skip
 
 
-def plan_holding(energy: Energy, held: int, **said: Any) -> Plan:
+def plan_holding(energy: Energy | LabelEnergy, held: int, **said: Any) -> Plan:
     """The same for someone who holds so many bytes per site beside the energy, where everything is in memory."""
     return _decided(energy, held=held, **said)
 

@@ -111,7 +111,7 @@ class Plan:
         """Do it in the background."""
         return Run(self.conducted_by, watch=watch, tell=tell).start()
 
-    def on(self, energy: Energy, *, start: Result | None = None) -> Plan:
+    def on(self, energy: Energy | LabelEnergy, *, start: Result | npt.ArrayLike | None = None) -> Plan:
         """The same for another energy on the same sites."""
         if energy.shape != self.energy.shape:
             raise InputError(

@@ -43,6 +43,7 @@ class PageContent:
     command : the command or call that does it again.
     spacing : the length of a site along every axis.
     up : the axis that points up in the picture of a volume's surface.
+    names : what labels are called, by number; those that are not there are called by it.
     counts : how many sites have label 0, 1, ..., where `labels` are but some of them; None: as the labels say.
     """
 
@@ -61,6 +62,7 @@ class PageContent:
     spacing: tuple[float, ...] | None = None
     up: int = 2
     counts: Sequence[int] | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shape = self.labels.shape

@@ -136,9 +136,15 @@ def _keys(run: PageContent) -> str:
     """The colours of the labels; of many the first."""
     numbers = [label for label in run.several if label]
     colors = label_colors(max(numbers, default=0) + 1).tolist()
-    keys = "".join(_key(tuple(colors[label]), str(label)) for label in numbers[:_MOST_KEYS])
+    keys = "".join(_key(tuple(colors[label]), _name(run, label)) for label in numbers[:_MOST_KEYS])
     left = len(numbers) - _MOST_KEYS
     return keys if left <= 0 else f"{keys} and {left:,} more"
+
+
+def _name(run: PageContent, label: int) -> str:
+    """The number of a label, and its name where it has another one."""
+    name = run.names.get(label, str(label))
+    return str(label) if name == str(label) else escaped(f"{label} {name}")
 
 
 def _shown_surface(run: PageContent) -> Iterable[_Shown]:
@@ -190,7 +196,7 @@ def _counts(run: PageContent) -> str:
     total, site = sum(run.several.values()), None if run.spacing is None else math.prod(run.spacing)
     heads = ["label", "sites", "share", *([] if site is None else ["volume" if run.labels.ndim == 3 else "area"])]
     rows = [
-        [str(label), f"{sites:,}", percent(sites / total), *([] if site is None else [number(sites * site)])]
+        [_name(run, label), f"{sites:,}", percent(sites / total), *([] if site is None else [number(sites * site)])]
         for label, sites in run.several.items()
     ]
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)

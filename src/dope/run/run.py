@@ -103,6 +103,7 @@ class Run:
         self._live = LiveLabels()
         self._shape: tuple[int, ...] = ()
         self._where: Box | None = None
+        self._numbers: Labels | None = None  # of labels that are told by their places among these
         self._result: Result | None = None
         self._error: BaseException | None = None
         self._over = threading.Event()
@@ -170,13 +171,15 @@ class Run:
         if self._result is not None:
             found = self._result.labels
             return np.array(found if box is None else found[checked_box(box, found.shape)])
-        live, where = self._live, self._where
+        live, where, numbers = self._live, self._where, self._numbers
         if not live.shown:
             raise DopeError("there are no labels yet: the arrays are still being read. Ask again in a moment.")
         box = None if box is None else checked_box(box, self._shape)
         if where is None:
             return live.read(box)
         part = live.read()
+        if numbers is not None:
+            part = numbers[part]
         whole = np.zeros(self._shape, dtype=part.dtype)
         whole[where] = part
         return whole if box is None else whole[box]
@@ -256,9 +259,9 @@ class Conductor:
         """The executor, each block of which the run sees begin and end."""
         return ObservedExecutor(executor, _Observer(self._run))
 
-    def place(self, shape: Sequence[int], where: Box) -> None:
-        """Labels from now on are those of a box in something larger."""
-        self._run._shape, self._run._where = tuple(shape), where
+    def place(self, shape: Sequence[int], where: Box, numbers: Labels | None = None) -> None:
+        """Labels from now on are those of a box in something larger, or the places of what they mean in `numbers`."""
+        self._run._shape, self._run._where, self._run._numbers = tuple(shape), where, numbers
 
     def conduct(self, method: Method, problem: Problem, *, estimate: int = 0) -> Outcome:
         """Read the steps of a method to their end, or until somebody wants no more."""

@@ -45,12 +45,14 @@ def segment(
     start: Result | None = None,
     watch: Callable[[Step], object] | None = None,
     memory: int | str | None = None,
+    classes: int | Sequence[str] | None = None,
+    label_axis: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
     certificate: str | os.PathLike[str] | None = None,
     out: Any = None,
 ) -> Result:
-    """Divide an image or volume into foreground and background.
+    """Divide an image or volume into foreground and background, or into several classes.
 
     Parameters
     ----------
@@ -60,9 +62,12 @@ def segment(
         file, as scribbles, probability, unary and mask may be.
     scribbles : integer array, optional
         0 where nothing is known, 1 under foreground strokes, 2 under background strokes. They decide where they are,
-        and by their colours everywhere else.
+        and by their colours everywhere else. With any other number in them, or with `classes`, each positive number is
+        a class of its own, labels are these numbers, and sites under negative ones take no part: their label is 0.
     probability : array, optional
-        Of foreground, 0 to 1, or 0 to the largest value of an unsigned integer type. Instead of colours.
+        Of foreground, 0 to 1, or 0 to the largest value of an unsigned integer type. Instead of colours. With an axis
+        more than the image has, first or last, of several classes, which add up to 1 at each site; labels are then
+        the places of classes on that axis, from 0, and so are the numbers in scribbles.
     unary : array, optional
         What foreground costs over background at each site. Instead of colours.
     rectangle, lasso : optional
@@ -95,6 +100,11 @@ def segment(
     memory : int or str, optional
         What it may take, such as "16GB"; by default what is available now. An image that takes more is read and solved
         box by box, to the same labels.
+    classes : int or sequence of str, optional
+        How many classes there are, or their names: 1, 2, ... in scribbles, all of which need strokes, 0, 1, ... in a
+        probability map. By default those that occur.
+    label_axis : int, optional
+        Which axis of the probability is classes, where its shape does not say.
     checkpoint, resume : optional
         As in `minimize`.
     certificate : optional
@@ -106,7 +116,9 @@ def segment(
     -------
     Result
         `labels` are shaped like the image without channels; of an xarray image they have its dimensions and
-        coordinates. `problem` is the energy that was minimized, `where` the box of the image that it covers.
+        coordinates. `problem` is the energy that was minimized, `where` the box of the image that it covers. Of several
+        classes labels are their numbers, in uint8 or uint16, and 0 where a site takes no part; `classes` has these
+        numbers and their names, and labels of `problem` are places among them.
 
     Examples
     --------
@@ -118,11 +130,14 @@ def segment(
     >>> result = segment(image, scribbles=scribbles)
     >>> int(result.labels.sum()), result.exact
     (100, True)
+    >>> image[10:, :10], scribbles[15:17, 4:6] = (40, 40, 200), 3
+    >>> segment(image, scribbles=scribbles).counts
+    (0, 75, 225, 100)
     """
     said = Segmentation(
         image=image, scribbles=scribbles, probability=probability, unary=unary, rectangle=rectangle, lasso=lasso,
         mask=mask, margin=margin, lam=lam, kernel=kernel, beta=beta, spacing=spacing, channel_axis=channel_axis,
         model=model, rounds=rounds, connected=connected, blocks=blocks, overlap=overlap, method=method, solver=solver,
-        executor=executor, memory=memory,
+        executor=executor, memory=memory, classes=classes, label_axis=label_axis,
     )  # fmt: skip
     return said.run(start=start, watch=watch, checkpoint=checkpoint, resume=resume, certificate=certificate, out=out)

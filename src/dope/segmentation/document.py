@@ -52,11 +52,13 @@ KINDS: dict[str, Any] = {
     "tolerance": float,
     "workers": int | None,
     "memory": str | int | None,
+    "classes": int | tuple[str, ...] | None,
+    "label_axis": int | None,
     "dask": str | None,
 }
 """Types of what is no plug-in."""
 _ARRAYS = ("image", "scribbles", "probability", "unary", "mask")
-_RARE = ("unary", "lasso", "solver", "executor")
+_RARE = ("unary", "lasso", "solver", "executor", "classes", "label_axis")
 """Left out where nobody said anything."""
 
 
@@ -81,6 +83,8 @@ def document_of(said: Segmentation) -> dict[str, Any]:
         "tolerance": tolerance,
         "solver": None if said.solver is None else name_of("solver", SOLVERS, said.solver),
         "memory": _plain(said.memory),
+        "classes": list(said.classes) if isinstance(said.classes, (list, tuple)) else _plain(said.classes),
+        "label_axis": _plain(said.label_axis),
         **_written_executor(said.executor),
     }
     return {name: value for name, value in settings.items() if value is not None or name not in _RARE}

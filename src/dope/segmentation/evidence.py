@@ -82,6 +82,11 @@ class Evidence:
             raise InputError(f"scribbles are shaped {drawn.shape}; expected {shape}, as the rest is.")
         return SeedMap(where, drawn, self._outline(shape), mask)
 
+    @staticmethod
+    def region(mask: Stored | None) -> Stored | None:
+        """Where sites take part, None for everywhere."""
+        return mask
+
     def _outline(self, shape: tuple[int, ...]) -> Rectangle | Lasso | None:
         """Around the object, with sites on both sides of it."""
         if self.lasso is not None:

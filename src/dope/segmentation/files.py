@@ -20,8 +20,9 @@ import numpy.typing as npt
 from dope.arrays import known_shape
 from dope.durable import scratch_folder
 from dope.errors import InputError
-from dope.io import Description, Image, describe, load, open_scribbles, same_space, stored
+from dope.io import Description, Image, describe, load, open_class_scribbles, open_scribbles, same_space, stored
 from dope.memory import budget_of
+from dope.segmentation.classes import Drawn, SoftAxes, checked_names
 from dope.stored import lies_elsewhere
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _PICTURES = (".json", ".png", ".jpg", ".jpeg")
 _ALPHA = {2: 1, 4: 3}
 """Channels of pictures that have alpha, and how many they have without it."""
 _WITH_ALPHA = (".png",)
+# Of scribbles that are read before anything is planned.
+_READ_WHOLE = 256 << 20
 
 
 def is_path(value: object) -> bool:
@@ -48,6 +51,8 @@ class Described:
     dtype: np.dtype[Any]
     chunks: tuple[int, ...] | None
     open: Callable[[], Any]
+    drawn: Drawn | None = None
+    """Of scribbles."""
 
     @cached_property
     def opened(self) -> Any:
@@ -146,9 +151,12 @@ class Files:
 
     def _open_map(self, name: str, image: Image | None, folder: Path | None) -> Any:
         found = self._load(getattr(self.said, name), folder)
-        reason = None if image is None else same_space(image, found)
+        axes = self._soft_axes if name == "probability" else None
+        reason = None if image is None else same_space(image, found if axes is None else _sites_alone(found, axes))
         if reason is not None:
             raise self._elsewhere(name, reason)
+        if axes is not None:
+            return found.pixels if folder is not None else np.asarray(found.pixels)
         if not found.channels and (folder is not None or (name == "mask" and lies_elsewhere(found.pixels))):
             return found.pixels
         numbers = np.asarray(found.pixels).reshape(found.shape)
@@ -164,8 +172,49 @@ class Files:
     def _spacing(self, of_file: tuple[float, ...] | None) -> Any:
         return of_file if self.said.spacing is None else self.said.spacing
 
+    @cached_property
+    def _soft_axes(self) -> SoftAxes | None:
+        """Of a probability map in a file: which axis of it is classes, None where it has none."""
+        found, said = self.found["probability"], self.said
+        if said.probability is not None and Path(said.probability).suffix.lower() in _PICTURES:
+            return None  # colours are no classes
+        image, axis = said.image, said.channel_axis
+        if "image" in self.found:
+            image = self._described_image()
+            axis = -1 if len(image.shape) > len(self.found["image"].shape) else None
+        whole = Described(_whole_shape(found), np.dtype(found.dtype), None, lambda: None)
+        return SoftAxes.of(whole, image, axis, said.label_axis, several=said.classes is not None)
+
+    @cached_property
+    def _several_drawn(self) -> bool:
+        """Whether scribbles in a file are of several classes."""
+        if self.said.classes is not None or ("probability" in self.found and self._soft_axes is not None):
+            return True
+        probability = self.said.probability
+        if probability is not None and not is_path(probability) and "image" not in self.found:
+            said = self.said
+            if SoftAxes.of(probability, said.image, said.channel_axis, said.label_axis, several=False) is not None:
+                return True
+        return self._drawn is not None and self._drawn.several
+
+    @cached_property
+    def _drawn(self) -> Drawn | None:
+        """What scribbles in a file hold; a large file is unpacked for that, if it has to be, rather than read whole."""
+        path = Path(self.said.scribbles)
+        if len(self._drawn_on()) < 2:
+            return Drawn((), False)  # no picture at all, which is for others to say
+        if path.suffix.lower() == ".json":
+            opened = self._open_class_scribbles(None)
+            return Drawn(tuple(number for number, lines in opened.strokes.items() if lines), False, opened.names)
+        if describe(path).bytes <= _READ_WHOLE:
+            return Drawn.of(self._open_class_scribbles(None, small=True))
+        with scratch_folder(Path(tempfile.gettempdir())) as folder:
+            return Drawn.of(self._open_class_scribbles(Path(folder).absolute()))
+
     def _check_shape(self, name: str) -> None:
         image, found = self.found["image"], self.found[name]
+        if name == "probability" and self._soft_axes is not None:
+            return
         if found.channels != 1 and found.shape == image.shape:
             raise InputError(
                 f"{getattr(self.said, name)}: {found.channels} maps in one file; expected one, {_MAPS[name]}. Save it "
@@ -190,17 +239,35 @@ class Files:
 
     def _described_map(self, name: str) -> Described:
         found = self.found[name]
+        shape, chunks = found.shape, found.chunks
+        if name == "probability" and self._soft_axes is not None:
+            shape = _whole_shape(found)
+            chunks = None if chunks is None else (*chunks, *shape[len(chunks) :])
         return Described(
-            found.shape, np.dtype(found.dtype), found.chunks,
+            shape, np.dtype(found.dtype), chunks,
             lambda: self._open_map(name, None, None),
         )  # fmt: skip
 
     def _described_scribbles(self) -> Described:
         path, drawn_on = Path(self.said.scribbles), self._drawn_on()
         shape = drawn_on if "image" in self.found else self._shape_of_scribbles(path, drawn_on)
-        return Described(shape, np.dtype(np.int8), None, lambda: self._open_scribbles(None))
+        dtype = np.dtype(np.int64 if self._several_drawn else np.int8)
+        return Described(shape, dtype, None, lambda: self._open_scribbles(None), self._drawn)
+
+    def _open_class_scribbles(self, folder: Path | None, *, small: bool = False) -> Any:
+        said = checked_names(self.said.classes)
+        return open_class_scribbles(
+            self.said.scribbles,
+            self._drawn_on(),
+            names=None if said is None else said[1],
+            photo=Path(self.said.image).name if is_path(self.said.image) else None,
+            budget=None if small else self._budget,
+            scratch=folder,
+        )
 
     def _open_scribbles(self, folder: Path | None) -> Any:
+        if self._several_drawn:
+            return self._open_class_scribbles(folder)
         evidence = self.said.evidence
         return open_scribbles(
             self.said.scribbles,
@@ -221,6 +288,19 @@ class Files:
     @staticmethod
     def _shape_of_scribbles(path: Path, drawn_on: tuple[int, ...]) -> tuple[int, ...]:
         return drawn_on[:2] if path.suffix.lower() in _PICTURES else describe(path).shape
+
+
+def _whole_shape(found: Description) -> tuple[int, ...]:
+    """With channels, where there are some."""
+    return found.shape if found.channels == 1 else (*found.shape, found.channels)
+
+
+def _sites_alone(found: Image, axes: SoftAxes) -> Image:
+    """A map of classes as one of sites: classes may lie on an axis that nobody told from those of space."""
+    if found.channels:
+        return found
+    shape = tuple(int(n) for n in np.delete(found.pixels.shape, axes.label_axis))
+    return replace(found, pixels=np.broadcast_to(np.uint8(0), shape))
 
 
 def _without_alpha(image: Image) -> Any:

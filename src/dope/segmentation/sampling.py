@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,22 +18,22 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Box, Mask, check_finite, digest
-from dope.models.channels import Sample, fitted_every, ranged_every
+from dope.models.channels import ClassSample, Sample, fitted_every, ranged_every
 from dope.partition import Partition
 from dope.protocols import Executor
-from dope.scribbles import BACKGROUND, FOREGROUND, UNLABELED, Seeds
+from dope.scribbles import BACKGROUND, FOREGROUND, UNLABELED
 from dope.segmentation.boxes import sides_of
 from dope.segmentation.seed_map import SeedMap
 from dope.stored import Readable, Stored, place_in_whole
 
 Counts = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.int8 | np.int16]
 
 # Sites whose numbers are at hand at once.
 _SITES = 1 << 20
 
-ANY = 2
+ANY = -2
 """The kind of all sites that take part, beside the numbers of labels."""
-_EVERY: dict[int, Callable[[int], int]] = {FOREGROUND: fitted_every, BACKGROUND: fitted_every, ANY: ranged_every}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Scene:
     labels: Readable | None = None
     filled: bool = False
 
-    def kinds_at(self, box: Box) -> tuple[Seeds, Mask | None]:
+    def kinds_at(self, box: Box) -> tuple[Kinds, Mask | None]:
         """The kind of each site of a box, and which take part, None for all."""
         kinds = self.seeds.at(box)
         inside = self.seeds.inside_at(box)
@@ -139,7 +139,7 @@ class SceneWorker:
         )  # fmt: skip
 
 
-def _of_kind(kind: int, rows: Seeds, inside: Mask | None) -> Mask:
+def _of_kind(kind: int, rows: Kinds, inside: Mask | None) -> Mask:
     if kind != ANY:
         return np.asarray(rows == kind)
     return np.ones(rows.shape, dtype=np.bool_) if inside is None else inside
@@ -210,9 +210,26 @@ class Census:
 
 def sample_in_boxes(scene: Scene, partition: Partition, executor: Executor, *, looks_around: bool) -> Sample:
     """As `Sample.of`, of pixels that are read where blocks run."""
-    wanted = (FOREGROUND, BACKGROUND, ANY) if looks_around else (FOREGROUND, BACKGROUND)
+    found = _rows_in_boxes(scene, partition, executor, (FOREGROUND, BACKGROUND), looks_around)
+    return Sample(found[FOREGROUND], found[BACKGROUND], found[ANY])
+
+
+def class_sample_in_boxes(
+    scene: Scene, partition: Partition, executor: Executor, labels: Sequence[int], *, looks_around: bool
+) -> ClassSample:
+    """As `ClassSample.of`, of pixels that are read where blocks run."""
+    found = _rows_in_boxes(scene, partition, executor, tuple(labels), looks_around)
+    return ClassSample(tuple(found[label] for label in labels), found[ANY])
+
+
+def _rows_in_boxes(
+    scene: Scene, partition: Partition, executor: Executor, labels: tuple[int, ...], looks_around: bool
+) -> dict[int, npt.NDArray[np.float64]]:
+    """By kind, the pixels in the sample; none of any kind where nobody looks around."""
+    wanted = (*labels, ANY) if looks_around else labels
     census = Census.taken(scene, partition, executor, wanted)
-    every = {kind: _EVERY[kind](census.number(kind)) for kind in wanted}
+    thinned = {kind: ranged_every if kind == ANY else fitted_every for kind in wanted}
+    every = {kind: thinned[kind](census.number(kind)) for kind in wanted}
     first = {kind: census.first_numbers(kind) for kind in wanted}
     messages = []
     for k in range(len(partition.blocks)):
@@ -224,14 +241,14 @@ def sample_in_boxes(scene: Scene, partition: Partition, executor: Executor, *, l
     picked = [reply for reply in replies if reply is not None]
     width = next((rows.shape[1] for one in picked for _, rows in one.kinds.values()), 1)
     found = {}
-    for kind in (FOREGROUND, BACKGROUND, ANY):
+    for kind in (*labels, ANY):
         number = -(-census.number(kind) // every[kind]) if kind in wanted else 0
         found[kind] = np.empty((number, width))
         for one in picked:
             if kind in one.kinds:
                 numbers, rows = one.kinds[kind]
                 found[kind][numbers] = rows
-    return Sample(found[FOREGROUND], found[BACKGROUND], found[ANY])
+    return found
 
 
 def _box(where: Any) -> Box:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dope.arrays import Box, Mask
 from dope.models.seeds import Lasso, Rectangle
-from dope.scribbles import BACKGROUND, UNLABELED, Seeds, as_seeds
+from dope.scribbles import BACKGROUND, UNLABELED, as_class_seeds, as_seeds
 from dope.segmentation.boxes import corner_of, moved, sides_of
 from dope.stored import Stored
 
@@ -17,13 +19,15 @@ from dope.stored import Stored
 class SeedMap:
     """Label numbers where sites are fixed, UNLABELED elsewhere.
 
-    `frame` is the box of the image that it shows; what it is made of lies on all of the image.
+    `frame` is the box of the image that it shows; what it is made of lies on all of the image. Of several classes,
+    labels are places in `numbers`.
     """
 
     frame: Box
     scribbles: Stored | None
     outline: Rectangle | Lasso | None
     mask: Stored | None
+    numbers: tuple[int, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -37,10 +41,13 @@ class SeedMap:
     def chunks(self) -> tuple[int, ...] | None:
         return None if self.scribbles is None else self.scribbles.chunks
 
-    def at(self, box: Box) -> Seeds:
+    def at(self, box: Box) -> npt.NDArray[np.int8 | np.int16]:
         there = moved(box, corner_of(self.frame))
+        seeds: npt.NDArray[Any]
         if self.scribbles is None:
             seeds = np.full(sides_of(box), UNLABELED, dtype=np.int8)
+        elif self.numbers is not None:
+            seeds = as_class_seeds("scribbles", self.scribbles.at(there), self.numbers, corner=corner_of(there))
         else:
             seeds = as_seeds("scribbles", self.scribbles.at(there), corner=corner_of(there))
         if self.outline is not None:

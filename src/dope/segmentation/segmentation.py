@@ -23,6 +23,7 @@ from dope.arrays import Box, Labels
 from dope.cancellation import Cancelled
 from dope.energy import Energy
 from dope.errors import InputError
+from dope.label_energy import LabelEnergy
 from dope.models import Model
 from dope.pairs import Kernel
 from dope.partition import Partition
@@ -34,6 +35,18 @@ from dope.result import Result
 from dope.run import Conductor, Job, Listener, Run
 from dope.segmentation.box_subject import BoxSubject, given_unary, learning_model
 from dope.segmentation.boxes import whole_of
+from dope.segmentation.class_readings import COST_BYTES, AbsentCosts
+from dope.segmentation.class_subject import ClassSubject, class_model
+from dope.segmentation.classes import (
+    Classes,
+    ClassEvidence,
+    Drawn,
+    Names,
+    SoftAxes,
+    checked_names,
+    drawn_classes,
+    soft_classes,
+)
 from dope.segmentation.evidence import Evidence
 from dope.segmentation.frame import Frame, Pixels, box_of, region_of
 from dope.segmentation.subject import AnySubject, Settings, Subject
@@ -42,6 +55,8 @@ from dope.stored import Absent, check_apart
 
 if TYPE_CHECKING:
     from dope.segmentation.files import Files
+
+AnyEvidence = Evidence | ClassEvidence
 
 # Rounds of re-estimation that follow a rectangle or a lasso, as inside it nothing is known at first.
 ROUNDS = 5
@@ -84,9 +99,15 @@ class Segmentation:
     solver: BlockSolver | None = None
     executor: Executor | None = None
     memory: int | str | None = None
+    classes: Names | None = None
+    label_axis: int | None = None
 
     def __post_init__(self) -> None:
         evidence = self.evidence
+        if checked_names(self.classes) is not None:
+            self._refuse_what_is_for_two(f"classes is {self.classes!r:.80}")
+        if self.label_axis is not None and self.probability is None:
+            raise InputError(f"label_axis is {self.label_axis!r}, without a probability; leave label_axis out.")
         checked_lam(self.lam)
         _checked_rounds(self.rounds, estimated=evidence.outlined, learnt=evidence.learnt)
         if not isinstance(self.connected, (bool, np.bool_)):
@@ -101,6 +122,42 @@ class Segmentation:
     def evidence(self) -> Evidence:
         return Evidence(self.scribbles, self.probability, self.unary, self.rectangle, self.lasso)
 
+    def known(self) -> AnyEvidence:
+        """The same, where it is of several classes with those: scribbles are read to see which numbers they hold."""
+        names = checked_names(self.classes)
+        axes = None
+        if self.probability is not None:
+            axes = SoftAxes.of(
+                self.probability, self.image, self.channel_axis, self.label_axis, several=names is not None
+            )
+        drawn = None if self.scribbles is None else Drawn.of(self.scribbles)
+        several = axes is not None or names is not None or (drawn is not None and drawn.several)
+        if not several:
+            return self.evidence
+        inactive = drawn is not None and drawn.inactive
+        if axes is not None:
+            self._refuse_what_is_for_two(f"probability has {axes.count} classes")
+            return ClassEvidence(
+                soft_classes(axes.count, names, drawn), self.scribbles, self.probability, axes.label_axis, inactive
+            )
+        if drawn is None:
+            raise InputError("scribbles are no integers; expected the number of a class at each site.")
+        self._refuse_what_is_for_two(f"scribbles hold class {drawn.odd}")
+        return ClassEvidence(drawn_classes(drawn, names), self.scribbles, inactive=inactive)
+
+    def _refuse_what_is_for_two(self, found: str) -> None:
+        """What is not there for several classes."""
+        given = [name for name in ("rectangle", "lasso", "unary") if getattr(self, name) is not None]
+        if self.connected:
+            given.append("connected")
+        if self.rounds:
+            given.append("rounds")
+        if given:
+            raise InputError(
+                f"{found}, and {given[0]} is for foreground and background; expected scribbles or a probability of "
+                f"several classes without it. dope.LabelEnergy takes costs of any kind."
+            )
+
     @property
     def estimates(self) -> int:
         """How often the model is estimated again from labels."""
@@ -110,7 +167,17 @@ class Segmentation:
     def shape(self) -> tuple[int, ...]:
         """Of the labels."""
         said = self.files().described
-        return said.evidence.sites(said.image, said.channel_axis)
+        return said.known().sites(said.image, said.channel_axis)
+
+    @property
+    def label_count(self) -> int:
+        """How many numbers labels may have: 2, or of several classes all up to the largest of theirs."""
+        return _label_count(self.files().described.known())
+
+    def found_classes(self) -> Classes | None:
+        """The classes that its scribbles or its probability map have, None of foreground and background."""
+        evidence = self.files().described.known()
+        return evidence.classes if isinstance(evidence, ClassEvidence) else None
 
     @property
     def paths(self) -> list[str]:
@@ -160,15 +227,18 @@ class Segmentation:
         folders = {"checkpoint": checkpoint, "resume": resume, "certificate": certificate}
         return self.files().described._decided(out=out, **folders)[0]
 
-    def energy(self) -> tuple[Energy, Box]:
-        """The energy that is minimized, and the box of the image that it covers."""
+    def energy(self) -> tuple[Energy | LabelEnergy, Box]:
+        """The energy that is minimized, and the box of the image that it covers.
+
+        Labels of several classes are places in the classes there, in ascending order of their numbers.
+        """
         if self.estimates:
             raise InputError("with rounds of re-estimation there are several energies; expected rounds=0.")
         files = self.files()
-        decided, where = files.described._decided()
+        decided, known = files.described._decided()
         with ExitStack() as stack:
             said = stack.enter_context(files.open(in_boxes=decided.in_boxes)).said
-            posed = said._posed(decided, where)
+            posed = said._posed(decided, known)
             subject = said._subject(posed, Conductor(Run(_no_job)))
             energy = subject.energy(subject.unary())
             if decided.in_boxes:  # what was unpacked is read as long as there is the energy
@@ -233,9 +303,9 @@ class Segmentation:
         """What a run does; everything is decided here, before it begins."""
         check_start(start)
         check_apart(out, self._arrays)
-        files, where = self.files(), None
+        files, known = self.files(), None
         if plan is None:
-            plan, where = files.described._decided(out=out, **folders)
+            plan, known = files.described._decided(out=out, **folders)
         decided = plan
 
         def job(conductor: Conductor) -> Result:
@@ -243,7 +313,7 @@ class Segmentation:
                 try:
                     with conductor.cancellation:
                         said = stack.enter_context(files.open(in_boxes=decided.in_boxes, scratch=scratch)).said
-                        posed = said._posed(decided, where, out)
+                        posed = said._posed(decided, known, out)
                     return said._conduct(posed, conductor, start)
                 except Cancelled:
                     if not conductor.cancelled:
@@ -254,40 +324,53 @@ class Segmentation:
 
     # The box that takes part, and what will be done with it.
 
-    def _decided(self, *, out: Any = None, **folders: Any) -> tuple[Plan, Box]:
-        """The plan, and the box that takes part; the folders are those of `plan`."""
+    def _decided(self, *, out: Any = None, **folders: Any) -> tuple[Plan, _Known]:
+        """The plan, and what had to be read for it; the folders are those of `plan`."""
         if self.estimates and folders.get("certificate") is not None:
             raise InputError(
                 f"certificate is {folders['certificate']}, and rounds of re-estimation have several energies; expected "
                 f"rounds=0. Leave certificate out."
             )
-        frame, estimated = self._frame(), REESTIMATION_BYTES if self.estimates else 0
+        evidence = self.known()
+        frame, estimated = self._frame(evidence), REESTIMATION_BYTES if self.estimates else 0
         if out is not None:
-            checked_target(out, frame.shape)
+            checked_target(out, frame.shape, label_count=_label_count(evidence))
         planned = plan_holding(
-            self._draft(frame), estimated, out=None if out is None else frame.target(out), **folders, **self._said
+            self._draft(evidence, frame),
+            estimated,
+            out=None if out is None else frame.target(out),
+            **folders,
+            **self._said,
         )
-        if planned.in_boxes and self.evidence.learnt and self.model is not None:
+        if isinstance(evidence, ClassEvidence):
+            if evidence.learnt and self.model is not None:
+                class_model(self.model)
+        elif planned.in_boxes and evidence.learnt and self.model is not None:
             learning_model(self.model)
-        return planned, frame.where
+        return planned, _Known(evidence, frame.where)
 
-    def _posed(self, decided: Plan, where: Box | None, out: Any = None) -> _Posed:
-        frame = self._frame(where)
+    def _posed(self, decided: Plan, known: _Known | None, out: Any = None) -> _Posed:
+        found: AnyEvidence = self.evidence
+        if known is None:
+            found = self.known()
+        elif isinstance(known.evidence, ClassEvidence):
+            found = replace(known.evidence, scribbles=self.scribbles, probability=self.probability)
+        frame = self._frame(found, None if known is None else known.where)
         if frame.sides != decided.energy.shape:
             raise InputError(
                 f"the plan is for {decided.energy.shape} sites; expected one of this segmentation, which has "
                 f"{frame.sides}."
             )
         target = None if out is None or not decided.in_boxes else frame.target(out)
-        return _Posed(replace(decided, out=target), frame, out)
+        return _Posed(replace(decided, out=target), frame, found, out)
 
-    def _frame(self, where: Box | None = None) -> Frame:
+    def _frame(self, evidence: AnyEvidence, where: Box | None = None) -> Frame:
         """The box that takes part, which a mask and a margin around strokes decide, if it is not known yet."""
-        shape = self.evidence.sites(self.image, self.channel_axis)
+        shape = evidence.sites(self.image, self.channel_axis)
         whole = whole_of(shape)
-        mask = None if self.mask is None else region_of(self.mask, shape)
+        mask = evidence.region(None if self.mask is None else region_of(self.mask, shape))
         if where is None:
-            where = box_of(shape, mask, self.evidence.seed_map(shape, whole, None), self.margin)
+            where = box_of(shape, mask, evidence.seed_map(shape, whole, None), self.margin)
         return Frame(Pixels.of(self.image, shape, self.channel_axis), shape, where, mask)
 
     @property
@@ -296,12 +379,22 @@ class Segmentation:
         names = ("method", "blocks", "overlap", "solver", "executor", "memory")
         return {name: getattr(self, name) for name in names}
 
-    def _draft(self, frame: Frame) -> Energy:
+    def _draft(self, evidence: AnyEvidence, frame: Frame) -> Energy | LabelEnergy:
         """The energy with weights of lam 1 and without seeds; none of its arrays is read, and colours are not known."""
         pixels = frame.stored_pixels
-        learnt = self.evidence.learnt
+        if isinstance(evidence, ClassEvidence):
+            read = pixels if evidence.learnt else frame.of(evidence.stored_probability)
+            count = evidence.classes.count
+            return LabelEnergy.grid(
+                AbsentCosts(frame.sides, count, COST_BYTES * count + read.site_bytes),
+                kernel=self.kernel,
+                features=pixels,
+                beta=self.beta,
+                spacing=self.spacing,
+                mask=frame.stored_mask,
+            )
         return Energy.grid(
-            Absent(frame.sides, 4 + pixels.site_bytes) if learnt else given_unary(self.evidence, frame),
+            Absent(frame.sides, 4 + pixels.site_bytes) if evidence.learnt else given_unary(evidence, frame),
             kernel=self.kernel,
             features=pixels,
             beta=self.beta,
@@ -312,7 +405,10 @@ class Segmentation:
     # The job of a run.
 
     def _conduct(self, posed: _Posed, conductor: Conductor, start: Result | None) -> Result:
-        conductor.place(posed.frame.shape, posed.frame.where)
+        evidence, numbers = posed.evidence, None
+        if isinstance(evidence, ClassEvidence):
+            numbers = np.array(evidence.classes.numbers, dtype=evidence.classes.label_type)
+        conductor.place(posed.frame.shape, posed.frame.where, numbers)
         with conductor.cancellation:
             subject = self._subject(posed, conductor)
             unary = subject.unary_after(start)
@@ -325,8 +421,8 @@ class Segmentation:
         return replace(result, problem=energy, where=posed.frame.where, _learnt=subject.remember(unary))
 
     def _minimized(
-        self, posed: _Posed, subject: AnySubject, energy: Energy, conductor: Conductor, start: Result | None
-    ) -> tuple[Energy, Result, Any]:
+        self, posed: _Posed, subject: AnySubject, energy: Any, conductor: Conductor, start: Result | None
+    ) -> tuple[Any, Result, Any]:
         """Minimize and, as long as labels change and rounds are left, estimate the model from them, and again."""
         estimates, first = self.estimates, posed.in_frame(start)
         result, labels = subject.solve(posed.plan, energy, conductor, estimate=int(estimates > 0), start=first)
@@ -355,10 +451,15 @@ class Segmentation:
             model=self.model,
             connected=bool(self.connected),
         )
+        evidence = posed.evidence
+        if isinstance(evidence, ClassEvidence):
+            plan, executor = posed.plan, conductor.observed(posed.plan.executor)
+            partition = plan.partition.even() if plan.in_boxes else plan.partition
+            return ClassSubject.of(evidence, posed.frame, settings, partition, executor, in_boxes=plan.in_boxes)
         if not posed.plan.in_boxes:
-            return Subject.of(self.evidence, posed.frame, settings)
+            return Subject.of(evidence, posed.frame, settings)
         return BoxSubject(
-            evidence=self.evidence,
+            evidence=evidence,
             frame=posed.frame,
             settings=settings,
             partition=posed.plan.partition.even(),
@@ -368,11 +469,20 @@ class Segmentation:
 
 
 @dataclass(frozen=True, eq=False)
+class _Known:
+    """What was read to make a plan: what is known about the image, and the box of it that takes part."""
+
+    evidence: AnyEvidence
+    where: Box
+
+
+@dataclass(frozen=True, eq=False)
 class _Posed:
     """A segmentation whose frame is known: what will be done, where, and where the labels of the image go."""
 
     plan: Plan
     frame: Frame
+    evidence: AnyEvidence
     out: Any = None
 
     def in_frame(self, start: Result | None) -> Result | None:
@@ -382,6 +492,10 @@ class _Posed:
         if start.shape != self.frame.shape or start.where != self.frame.where:
             return start if start.shape != self.frame.shape else None
         return replace(start, _labels=np.asarray(start.labels)[self.frame.where])
+
+
+def _label_count(evidence: AnyEvidence) -> int:
+    return evidence.classes.label_count if isinstance(evidence, ClassEvidence) else 2
 
 
 def _no_job(conductor: Conductor) -> Result:

@@ -56,17 +56,17 @@ class AnySubject(Protocol):
 
     def reestimate(self, labels: Any) -> Any: ...
 
-    def remember(self, unary: Any) -> Learnt | None: ...
+    def remember(self, unary: Any) -> object | None: ...
 
-    def energy(self, unary: Any) -> Energy: ...
+    def energy(self, unary: Any) -> Any: ...
 
     def solve(
-        self, plan: Plan, energy: Energy, conductor: Conductor, *, estimate: int, start: Result | None
+        self, plan: Plan, energy: Any, conductor: Conductor, *, estimate: int, start: Result | None
     ) -> tuple[Result, Any]: ...
 
     def same(self, labels: Any, others: Any) -> bool: ...
 
-    def finished(self, result: Result, energy: Energy, labels: Any, out: Any) -> Result: ...
+    def finished(self, result: Result, energy: Any, labels: Any, out: Any) -> Result: ...
 
 
 def seed_strength(pairs_strength: float, largest: float) -> float:
@@ -91,7 +91,7 @@ class Subject:
     @classmethod
     def of(cls, evidence: Evidence, frame: Frame, settings: Settings) -> Subject:
         seeds = evidence.seed_map(frame.shape, frame.where, frame.mask)
-        drawn = None if seeds is None else seeds.at(whole_of(frame.sides))
+        drawn: Any = None if seeds is None else seeds.at(whole_of(frame.sides))
         return cls(evidence, frame, frame.features(), frame.inside(), drawn, settings)
 
     def __post_init__(self) -> None:
@@ -238,12 +238,12 @@ class Learnt:
             evidence.learnt
             and not evidence.outlined
             and self.model == model
-            and _same_sites(self.mask, mask)
+            and same_sites(self.mask, mask)
             and same_numbers(self.pixels, pixels)
         )
 
 
-def _same_sites(one: Stored | None, other: Stored | None) -> bool:
+def same_sites(one: Stored | None, other: Stored | None) -> bool:
     """Whether the same sites take part; without a mask all do."""
     if one is None or other is None:
         only = other if one is None else one

@@ -75,6 +75,12 @@ class NiftiHeader:
     def _endianness(self) -> str:
         return "<" if int.from_bytes(self.block[:4], "little") in _HEADER_BYTES else ">"
 
+    @property
+    def unit(self) -> str:
+        """Of the size of a voxel; empty where the header does not say."""
+        space = self.fields.get_xyzt_units()[0]
+        return "" if space == "unknown" else str(space)
+
     def stored_type(self, new: NewLabels) -> np.dtype[Any]:
         """Of labels under this header, in its order of bytes."""
         return new.integer_type.newbyteorder(self._endianness)  # type: ignore[arg-type]

@@ -9,7 +9,12 @@ polylines of (x, y) pixels, x to the right and y down, the first pixel's centre 
      "bg": [[[10, 10], [630, 10]]]}
 
 `width` and `height` may be left out; other keys are ignored. A file may also hold several pictures, as an
-object of such entries by file name.
+object of such entries by file name. Strokes of several classes have names instead, and are numbered from 1 in the
+order of the file:
+
+    {"brush_radius": 5, "classes": {"liver": [[[100, 120], [180, 200]]], "spleen": [[[10, 10]]], "rest": [[[5, 90]]]}}
+
+Labels of several classes are any whole numbers from 1; negative ones are sites that take no part.
 
 Strokes are opened rather than read: those of JSON are drawn where a box is asked for, so that a picture may be larger
 than memory.
@@ -22,7 +27,7 @@ import json
 import math
 import operator
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +55,7 @@ Stroke = list[tuple[float, float]]
 _KINDS = {"fg": FOREGROUND, "bg": BACKGROUND}
 _DEFAULT_RADIUS = 5.0
 _MOST_NUMBER = 2**53
+_MOST_CLASSES = 1024
 _FLAT = (".json", ".png", ".jpg", ".jpeg")
 _MOST_CHANNELS = 4  # a third axis that is longer is one of sites
 # Python takes some twenty times as much for the lists in it.
@@ -127,9 +133,12 @@ def open_scribbles(
     if suffix in _FLAT and (len(shape) > 3 or (len(shape) == 3 and shape[2] > _MOST_CHANNELS)):
         raise InputError(f"{path}: strokes on a picture, but the volume is shaped {tuple(shape)}; use a label volume")
     if suffix == ".json":
-        drawn = _drawn(path, _entry(path, photo), height, width)
-        for label, strokes in drawn.strokes.items() if both else ():
-            if not strokes:
+        entry = _entry(path, photo)
+        if "classes" in entry:
+            raise InputError(f'{path}: strokes of several classes; expected "fg" and "bg"')
+        drawn = _drawn(path, entry, height, width)
+        for label, number in DRAWN.items() if both else ():
+            if not drawn.strokes[number]:
                 raise _lacking(path, label)
         return drawn
     if suffix not in _FLAT:
@@ -139,6 +148,56 @@ def open_scribbles(
         if not (labels == DRAWN[label]).any():
             raise _lacking(path, label)
     return labels if scratch is None else npy.put(scratch / "scribbles.npy", labels)
+
+
+def open_class_scribbles(
+    path: str | os.PathLike[str],
+    shape: tuple[int, ...],
+    *,
+    names: Sequence[str] | None = None,
+    photo: str | None = None,
+    budget: int | None = None,
+    scratch: Path | None = None,
+) -> Any:
+    """The same of any number of classes: the number of a class where it was drawn, of any whole number in a file.
+
+    `names` say which number each class of JSON strokes has: the place in them, from 1. Those of two kinds are classes
+    1 and 2, too. What is given has the `names` of its classes, where it knows some.
+    """
+    path = Path(path)
+    if len(shape) < 2:
+        raise InputError(f"a picture shaped {tuple(shape)} has no strokes; expected (height, width)")
+    height, width = int(shape[0]), int(shape[1])
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        entry = _entry(path, photo)
+        if "classes" in entry:
+            return _drawn(path, entry, height, width, _named_strokes(path, entry["classes"], names, height, width))
+        return _drawn(path, entry, height, width)
+    if suffix in _FLAT:
+        labels = _numbered(path, height, width, budget)
+        return labels if scratch is None else npy.put(scratch / "scribbles.npy", labels)
+    return _ClassVolume(path, _volume(path, tuple(int(length) for length in shape), budget, scratch).pixels)
+
+
+def _named_strokes(
+    path: Path, classes: Any, names: Sequence[str] | None, height: int, width: int
+) -> dict[str, list[Stroke]]:
+    """By name, in the order of their numbers."""
+    if not isinstance(classes, dict) or len(classes) < 2:
+        raise InputError(f'{path}: "classes" is {_shown(classes)}; expected a name and a list of polylines for each')
+    if len(classes) > _MOST_CLASSES:
+        raise InputError(f'{path}: "classes" has {len(classes):,} names; expected at most {_MOST_CLASSES:,}')
+    if names is not None and set(names) != set(classes):
+        other = next(iter(sorted(set(names) ^ set(classes))))
+        where = "the file" if other in classes else "the names of classes"
+        raise InputError(f"{path}: class {_shown(other)} is in {where} alone; expected the same classes in both")
+    found = {}
+    for name in classes if names is None else names:
+        found[name] = _strokes(path, name, classes[name], height, width)
+        if not found[name]:
+            raise InputError(f"{path}: no stroke of class {_shown(name)}; draw at least one of each")
+    return found
 
 
 def _lacking(path: Path, label: int) -> InputError:
@@ -152,8 +211,12 @@ class DrawnStrokes:
     path: str
     shape: tuple[int, int]
     radius: float
-    strokes: dict[int, list[Stroke]]
-    dtype = np.dtype(np.int8)
+    strokes: dict[int, list[Stroke]]  # by the number that is drawn
+    names: tuple[str, ...] | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.int8 if self.names is None else np.int16)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
@@ -162,20 +225,21 @@ class DrawnStrokes:
 
     def __getitem__(self, key: Any) -> Scribbles:
         rows, columns = box_of(key, self.shape)
-        scribbles = np.zeros((rows.stop - rows.start, columns.stop - columns.start), dtype=np.int8)
+        scribbles = np.zeros((rows.stop - rows.start, columns.stop - columns.start), dtype=self.dtype)
         for low, high in self._bands(rows):
             check_cancelled()
             here = scribbles[low - rows.start : high - rows.start]
-            for label, strokes in self.strokes.items():
+            for number, strokes in self.strokes.items():
                 marked = self._rasterized(strokes, low, high)[:, columns]
                 both = marked & (here != 0)
                 if both.any():
                     y, x = np.unravel_index(int(np.argmax(both)), both.shape)
+                    kinds = "both kinds" if self.names is None else "two classes"
                     raise InputError(
-                        f"{self.path}: pixel ({x + columns.start}, {y + low}) lies under strokes of both kinds; draw "
+                        f"{self.path}: pixel ({x + columns.start}, {y + low}) lies under strokes of {kinds}; draw "
                         f"them apart or with a thinner brush"
                     )
-                here[marked] = DRAWN[label]
+                here[marked] = number
         return scribbles
 
     def check(self) -> None:
@@ -244,7 +308,48 @@ class _LabelVolume:
         return labels.astype(np.int8)
 
 
+@dataclass(frozen=True, eq=False)
+class _ClassVolume:
+    """Labels of any whole numbers in a file, checked as they are read."""
+
+    path: Path
+    pixels: Any
+    dtype = np.dtype(np.int64)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.pixels.shape)
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        return getattr(self.pixels, "chunks", None)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError(f"{self.path}: labels are checked as they are read; they cannot be had without a copy")
+        return np.asarray(self[...], dtype)
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        box = box_of(key, self.shape)
+        labels = np.asarray(self.pixels[box])
+        if labels.dtype.kind in "iu":
+            return labels
+        with np.errstate(invalid="ignore"):
+            whole = labels.astype(np.int64)
+        if (wrong := whole != labels).any():
+            at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+            place = tuple(int(k) + side.start for k, side in zip(at, box, strict=True))
+            raise InputError(f"{self.path}: label {labels[at]} at {place}; expected whole numbers, one for each class")
+        return whole
+
+
 def _labelled(path: Path, height: int, width: int, budget: int | None) -> Scribbles:
+    labels = _numbered(path, height, width, budget)
+    check_scribbles(str(path), labels, lambda at: f"pixel ({at[1]}, {at[0]})")
+    return labels.astype(np.int8)
+
+
+def _numbered(path: Path, height: int, width: int, budget: int | None) -> NDArray[Any]:
     found = describe(path)
     _check_size(path, (found.shape[1], found.shape[0]), (width, height))
     labels: NDArray[Any] = load_numbers(path, budget=budget).pixels
@@ -252,8 +357,7 @@ def _labelled(path: Path, height: int, width: int, budget: int | None) -> Scribb
         labels = labels[..., 0]
     if labels.ndim != 2:
         raise InputError(f"{path}: a colour picture; expected a grey label image of 0, 1 and 2")
-    check_scribbles(str(path), labels, lambda at: f"pixel ({at[1]}, {at[0]})")
-    return labels.astype(np.int8)
+    return labels
 
 
 def _volume(path: Path, shape: tuple[int, ...], budget: int | None, scratch: Path | None) -> _LabelVolume:
@@ -264,17 +368,24 @@ def _volume(path: Path, shape: tuple[int, ...], budget: int | None, scratch: Pat
     return _LabelVolume(path, image.pixels)
 
 
-def _drawn(path: Path, entry: dict[str, Any], height: int, width: int) -> DrawnStrokes:
+def _drawn(
+    path: Path, entry: dict[str, Any], height: int, width: int, named: dict[str, list[Stroke]] | None = None
+) -> DrawnStrokes:
     if "width" in entry or "height" in entry:
         _check_size(path, (entry.get("width", width), entry.get("height", height)), (width, height))
     radius = entry.get("brush_radius", _DEFAULT_RADIUS)
     if not _is_number(radius) or not 0 <= radius <= max(height, width):
         raise InputError(f"{path}: brush_radius is {_shown(radius)}; expected a number of pixels, such as 5")
-    strokes = {}
-    for kind, label in _KINDS.items():
-        strokes[label] = _strokes(path, kind, entry.get(kind, []), height, width)
-        _check_brush(path, strokes[label], float(radius), height, width)
-    drawn = DrawnStrokes(str(path), (height, width), float(radius), strokes)
+    if named is None:
+        strokes = {
+            DRAWN[label]: _strokes(path, kind, entry.get(kind, []), height, width) for kind, label in _KINDS.items()
+        }
+    else:
+        strokes = dict(enumerate(named.values(), 1))
+    for lines in strokes.values():
+        _check_brush(path, lines, float(radius), height, width)
+    names = None if named is None else tuple(named)
+    drawn = DrawnStrokes(str(path), (height, width), float(radius), strokes, names)
     drawn.check()
     return drawn
 
@@ -284,7 +395,7 @@ def _entry(path: Path, photo: str | None) -> dict[str, Any]:
     content = _json(path)
     if not isinstance(content, dict):
         raise InputError(f'{path}: expected a JSON object with "fg" and "bg" strokes')
-    if "fg" in content or "bg" in content:
+    if any(name in content for name in (*_KINDS, "classes")):
         return content
     entries = {name: value for name, value in content.items() if isinstance(value, dict)}
     if not entries:
