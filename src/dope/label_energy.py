@@ -30,6 +30,7 @@ from dope.arrays import (
     as_reals,
     check_finite,
     known_shape,
+    measure_span,
 )
 from dope.energy import READ_SITES, Energy, Facts, confined_pairs, read_pairs
 from dope.errors import InputError
@@ -128,9 +129,11 @@ class LabelEnergy:
         rule = Metric.of(metric, label_count)
         if elsewhere:
             source = costs if is_readable(costs) and not isinstance(costs, Stored) else _stored_costs(costs, axis)
+            _check_strength(pairs, rule, label_count)
             return cls(cast("npt.NDArray[Any]", StoredCosts(source, label_count)), pairs, rule)
         held = np.moveaxis(as_numbers("costs", costs), axis, -1)
         _check_costs(held, pairs.inside)
+        _check_strength(pairs, rule, label_count)
         return cls(held, pairs, rule)
 
     @classmethod
@@ -144,9 +147,9 @@ class LabelEnergy:
         """
         held = _graph_costs(costs)
         pairs = graph_pairs(len(held), edges, weights)
-        if not math.isfinite(pairs.strength):
-            raise InputError("the weights of a site's pairs add up beyond float64; scale the costs down first.")
-        return cls(held, pairs, Metric.of(metric, held.shape[1]))
+        rule = Metric.of(metric, held.shape[1])
+        _check_strength(pairs, rule, held.shape[1])
+        return cls(held, pairs, rule)
 
     @classmethod
     def from_tables(cls, costs: npt.ArrayLike, edges: npt.ArrayLike, tables: npt.ArrayLike) -> LabelEnergy:
@@ -364,8 +367,10 @@ class LabelEnergy:
         """
         if not self.in_memory:
             raise InputError("a fusion of arrays that are not in memory is asked for; call at(box) or read() first.")
-        x = self.as_labels(labels)
-        p = self.as_labels(np.broadcast_to(as_array("proposal", proposal), self.shape), name="proposal")
+        x, offered = self.as_labels(labels), as_array("proposal", proposal)
+        if offered.ndim == 0:
+            offered = np.broadcast_to(offered, self.shape)
+        p = self.as_labels(offered, name="proposal")
         if isinstance(self.pairs, TablePairs):
             pairs, slopes = self.pairs.moved(x, p)
         else:
@@ -521,14 +526,26 @@ def _graph_costs(costs: npt.ArrayLike) -> npt.NDArray[Any]:
     return held
 
 
+def _check_strength(pairs: GridPairs | GraphPairs, metric: Metric, label_count: int) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        most = np.abs(metric.matrix(label_count)).max() * pairs.strength
+    if not np.isfinite(most):
+        raise InputError("what a site's pairs cost adds up beyond float64; scale weights and metric down first.")
+
+
 def _check_costs(costs: npt.NDArray[Any], inside: Mask | None, box: Box | None = None) -> None:
     """Refuse costs that are no finite numbers, or integers that float64 rounds."""
     if costs.dtype.kind in "iu" and costs.dtype.itemsize == 8:
         for strip in _strips(costs):
             as_reals("costs", costs[strip])
-    if costs.dtype.kind == "f":
-        for strip in _strips(costs):
-            place = (
-                strip if box is None else tuple(slice(s.start + b.start, None) for s, b in zip(strip, box, strict=True))
-            )
-            check_finite("costs", costs[strip], box=place, inside=None if inside is None else inside[strip])
+    if costs.dtype.kind != "f":
+        return
+    for strip in _strips(costs):
+        here, sites = costs[strip], None if inside is None else inside[strip]
+        if measure_span(here, most=-1).beyond < 0:
+            continue
+        place = strip
+        if box is not None:
+            place = tuple(slice(s.start + b.start, None) for s, b in zip(strip, box, strict=True))
+        for label in range(costs.shape[-1]):
+            check_finite(f"costs of label {label}", here[..., label], box=place, inside=sites)
