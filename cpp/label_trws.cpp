@@ -21,6 +21,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Sites of a line between one look at the other lines and the next.
 constexpr Index kChunk = 16;
+// Lines that a thread takes at a time. What it reads of its own lines is still at hand, and only
+// what the last one left is fetched from where another thread worked.
+constexpr Index kBand = 8;
 // How often a thread looks again at once before it lets others have the processor.
 constexpr int kLooks = 256;
 
@@ -41,7 +44,9 @@ class LabelTrwsOf final : public LabelTrws {
           cost_(done_.size()) {
         measure();
         for (const auto& step : neighbors_->line_steps()) {
-            if (step.lines > 0) behind_.push_back(step);
+            if (step.lines == 0) continue;
+            behind_.push_back(step);
+            lag_ = std::max(lag_, -step.places);
         }
     }
 
@@ -162,22 +167,22 @@ class LabelTrwsOf final : public LabelTrws {
         std::vector<PairAtHand> behind, ahead;  // of which a site uses the first
     };
 
-    // Lines are begun in order, so the one before all others can always go on.
+    // Bands of lines are begun in order, so the one before all others can always go on.
     template <bool kUp>
     void pass(Index threads, const Poll& poll) {
         for (auto& places : done_) places.store(0, std::memory_order_relaxed);
-        std::atomic<Index> next{0};
-        std::atomic<bool> stop{false};
         const Index lines = static_cast<Index>(done_.size());
-        const Index workers = behind_.empty() && lines > 1 ? 1 : std::min(threads, lines);
+        const Index bands = (lines + kBand - 1) / kBand;
+        std::atomic<Index> next{0};
+        std::atomic<bool> stop{poll()};
         const auto work = [&](const Poll* asked) {
             Hands hands(count_, most_pairs_);
-            for (Index line; (line = next.fetch_add(1)) < lines && !stop.load();) {
-                walk<kUp>(line, hands, asked, stop);
+            for (Index band; (band = next.fetch_add(1)) < bands && !stop.load();) {
+                walk<kUp>(band * kBand, std::min((band + 1) * kBand, lines), hands, asked, stop);
             }
         };
         std::vector<std::thread> others;
-        for (Index k = 1; k < workers; ++k) others.emplace_back(work, nullptr);
+        for (Index k = 1; k < std::min(threads, bands); ++k) others.emplace_back(work, nullptr);
         work(&poll);
         for (auto& other : others) other.join();
         if (stop.load()) {
@@ -186,8 +191,8 @@ class LabelTrwsOf final : public LabelTrws {
         }
         CompensatedSum lower, cost;
         for (Index line = 0; line < lines; ++line) {
-            lower.add(lower_[line]);
-            cost.add(cost_[line]);
+            lower.add(lower_[line].value());
+            cost.add(cost_[line].value());
         }
         bound_ = std::max(bound_, lower.value());
         if (cost.value() < energy_) {
@@ -196,22 +201,27 @@ class LabelTrwsOf final : public LabelTrws {
         }
     }
 
-    // Line and places are counted in the direction of the pass.
+    // A band of lines, chunk by chunk through all of them, each line so far behind the one before
+    // it that nothing it needs of that one is missing. Lines and places are counted in the
+    // direction of the pass.
     template <bool kUp>
-    void walk(Index line, Hands& hands, const Poll* asked, std::atomic<bool>& stop) {
-        CompensatedSum lower, cost;
-        for (Index low = 0; low < line_; low += kChunk) {
-            const Index high = std::min(low + kChunk, line_);
+    void walk(Index first, Index end, Hands& hands, const Poll* asked, std::atomic<bool>& stop) {
+        for (Index line = first; line < end; ++line) lower_[line] = cost_[line] = {};
+        const Index last = line_ + (end - 1 - first) * lag_;
+        for (Index front = 0; front < last;) {
+            front += kChunk;
             if (asked && (*asked)()) stop.store(true);
-            if (!wait(line, high, stop)) return;
-            for (Index place = low; place < high; ++place) {
-                const Index k = line * line_ + place;
-                visit<kUp>(kUp ? k : number_ - 1 - k, hands, lower, cost);
+            for (Index line = first; line < end; ++line) {
+                const Index low = done_[line].load(std::memory_order_relaxed);
+                const Index high = std::clamp<Index>(front - (line - first) * lag_, low, line_);
+                if (!wait(line, high, stop)) return;
+                for (Index place = low; place < high; ++place) {
+                    const Index k = line * line_ + place;
+                    visit<kUp>(kUp ? k : number_ - 1 - k, hands, lower_[line], cost_[line]);
+                }
+                done_[line].store(high, std::memory_order_release);
             }
-            done_[line].store(high, std::memory_order_release);
         }
-        lower_[line] = lower.value();
-        cost_[line] = cost.value();
     }
 
     // Until all that the places below `high` need is done; false if there is a stop.
@@ -259,14 +269,14 @@ class LabelTrwsOf final : public LabelTrws {
 
     std::shared_ptr<const Kind> neighbors_;
     LabelProblem problem_;
-    Index number_, count_, line_;
+    Index number_, count_, line_, lag_ = 0;
     std::size_t most_pairs_ = 0;                   // of one site
     std::vector<double> part_;                     // 1 / max(pairs up, pairs down)
     std::vector<GridNeighbors::LineStep> behind_;  // to the lines that others wait for
     SharedArray<Message> messages_;                // 0 at first
     std::vector<std::uint16_t> labels_, best_;
-    std::vector<std::atomic<Index>> done_;  // places of each line in this pass
-    std::vector<double> lower_, cost_;      // of each line in this pass
+    std::vector<std::atomic<Index>> done_;      // places of each line in this pass
+    std::vector<CompensatedSum> lower_, cost_;  // of each line in this pass
     double energy_ = kInfinity, bound_ = -kInfinity, error_ = 0.0;
     Index rounds_ = 0;
     std::atomic<bool> busy_{false};
