@@ -190,11 +190,14 @@ class LabelMessages(Protocol):
 class LabelSolver(Protocol):
     """A recipe for lower bounds and labels where there are several labels: a small frozen dataclass."""
 
+    @property
+    def takes_labels(self) -> bool:
+        """True: what tells it from a block solver, which has `prepare` as well."""
+        ...
+
     def prepare(self, energy: LabelEnergy, *, threads: int = 1) -> LabelMessages:
         """The energy, which is in memory, before the first round. `threads` change nothing but the time it takes."""
         ...
-
-    def minimize(self, energy: LabelEnergy) -> Any: ...
 
 
 class Worker(Protocol):

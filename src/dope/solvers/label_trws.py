@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +83,8 @@ class LabelTrwS:
     >>> answer.labels.tolist(), answer.bound, answer.exact
     ([0, 1, 1], 1.0, True)
     """
+
+    takes_labels: ClassVar[bool] = True
 
     rounds: int = 1000
     tolerance: float = 1e-3

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import BinaryLabels, Box, Reals, known_shape
+from dope.energy import Energy
 from dope.errors import DopeError, InputError
 from dope.methods import nested_cuts
 from dope.pairs import MOST_AXES, GridPairs, Kernel, half_offsets, offset_lengths, strips
@@ -148,7 +149,7 @@ def _denoise(
 def _levels_in_memory(variation: Variation, decided: Plan) -> npt.NDArray[Any]:
     """x - low at every site, bit by bit from the highest on, by cuts of one flow."""
     energy = decided.energy.read()
-    assert isinstance(energy.pairs, GridPairs)
+    assert isinstance(energy, Energy) and isinstance(energy.pairs, GridPairs)
     inside = energy.pairs.inside
     known: npt.NDArray[Any] | None = None
     left = variation.bits
