@@ -1,6 +1,7 @@
 #include "bind.h"
 #include "contrast.h"
 #include "grid_weights.h"
+#include "label_sums.h"
 #include "roughness.h"
 
 namespace dope {
@@ -41,10 +42,75 @@ std::optional<MaskView> mask_from(const nb::object& object, const Point& shape) 
     return view_of<std::uint8_t>(array);  // a byte each, for nobody promises that it is 0 or 1
 }
 
+LabelCosts costs_from(nb::handle object) {
+    const AnyArray found = array_from(object, "costs");
+    const Index labels = found.ndim() > 0 ? static_cast<Index>(found.shape(0)) : 0;
+    if (labels < 1 || labels > LabelCosts::kMostLabels) {
+        throw std::invalid_argument("costs has shape " + text(shape_of(found)) +
+                                    ": expected (L, L), of 1 to " +
+                                    std::to_string(LabelCosts::kMostLabels) + " labels");
+    }
+    const Contiguous<double> numbers(object, {labels, labels}, "costs", "float64");
+    return {{numbers.data(), numbers.data() + labels * labels}, static_cast<std::int32_t>(labels)};
+}
+
+template <class Label>
+void require_labels(const View<Label>& labels, const Point& shape, std::int32_t count,
+                    const std::string& name) {
+    const Index step = labels.strides.back();
+    Pause pause;
+    for_each_run(whole(shape), [&](const Point& first, Index length) {
+        pause(length);
+        const Label* const row = labels.at(first);
+        Label most = 0;
+        for (Index t = 0; t < length; ++t) most = std::max(most, row[t * step]);
+        if (most >= count) {
+            throw std::invalid_argument(name + " has " + std::to_string(most) +
+                                        ": expected labels below " + std::to_string(count));
+        }
+    });
+}
+
+LabelView label_view(nb::handle object, const Point& shape, std::int32_t count,
+                     const std::string& name) {
+    const AnyArray array = array_from(object, name);
+    require_shape(array, shape, name);
+    const auto checked = [&](auto view) -> LabelView {
+        at_work([&](const Poll&) { require_labels(view, shape, count, name); });
+        return view;
+    };
+    if (array.dtype() == nb::dtype<std::uint8_t>()) return checked(view_of<std::uint8_t>(array));
+    if (array.dtype() == nb::dtype<std::uint16_t>()) return checked(view_of<std::uint16_t>(array));
+    refuse_dtype(array, name, "uint8 or uint16");
+}
+
+std::optional<Fused> fused_from(const nb::object& labels, const nb::object& proposal,
+                                const nb::object& cost_table, const Point& shape) {
+    if (labels.is_none()) return {};
+    LabelCosts costs = costs_from(cost_table);
+    LabelView kept = label_view(labels, shape, costs.labels, "labels");
+    std::optional<LabelView> taken;
+    if (!proposal.is_none()) {
+        taken = label_view(proposal, shape, costs.labels, "proposal");
+        if (taken->index() != kept.index()) {
+            throw std::invalid_argument("labels and proposal are of different types: expected one");
+        }
+    }
+    return Fused(std::move(kept), std::move(taken), std::move(costs));
+}
+
+std::vector<int> signs_from(const nb::object& object, std::size_t h) {
+    if (object.is_none()) return {};
+    const Contiguous<std::int8_t> signs(object, {static_cast<Index>(h)}, "signs", "int8");
+    return {signs.data(), signs.data() + h};
+}
+
 GridWeights weights_from(const nb::sequence& shape_numbers, nb::handle offset_rows,
                          nb::handle factor_list, const nb::object& feature_array, double beta,
                          const std::optional<nb::sequence>& field_arrays,
-                         const std::optional<nb::sequence>& count_lists, const nb::object& inside) {
+                         const std::optional<nb::sequence>& count_lists, const nb::object& inside,
+                         const nb::object& labels, const nb::object& proposal,
+                         const nb::object& costs, const nb::object& signs) {
     const Point shape = grid_shape(shape_numbers);
     std::vector<Point> offsets = offsets_from(offset_rows, shape.size());
     const std::size_t h = offsets.size();
@@ -56,7 +122,8 @@ GridWeights weights_from(const nb::sequence& shape_numbers, nb::handle offset_ro
     std::vector<std::vector<double>> counts;
     if (count_lists) counts = counts_from(*count_lists, shape);
     return GridWeights(shape, std::move(offsets), std::move(factors), std::move(features),
-                       std::move(fields), std::move(counts), mask_from(inside, shape));
+                       std::move(fields), std::move(counts), mask_from(inside, shape),
+                       fused_from(labels, proposal, costs, shape), signs_from(signs, h));
 }
 
 Box box_from(const nb::sequence& low, const nb::sequence& high, const Point& shape) {
@@ -110,6 +177,66 @@ double roughness_of(const GridWeights& weights, nb::handle y, const nb::sequence
     return exact_roughness_of(weights, y, box, "bool or float64").nearest();
 }
 
+// Two images of labels of one type, in row-major order, or one of them: visit(labels, proposal).
+template <class Visit>
+auto with_labels(nb::handle labels, nb::handle proposal, const Point& shape, std::int32_t count,
+                 Visit&& visit) {
+    const auto visit_as = [&]<class Label>(Label, const char* dtype) {
+        const Contiguous<Label> kept(labels, shape, "labels", dtype);
+        const Contiguous<Label> taken(proposal, shape, "proposal", dtype);
+        const Point strides = row_major_strides(shape);
+        return at_work([&](const Poll&) {
+            require_labels(View<Label>{kept.data(), strides, nullptr}, shape, count, "labels");
+            if (taken.data() != kept.data()) {
+                require_labels(View<Label>{taken.data(), strides, nullptr}, shape, count,
+                               "proposal");
+            }
+            return visit(kept.data(), taken.data());
+        });
+    };
+    const bool wide = array_from(labels, "labels").dtype() == nb::dtype<std::uint16_t>();
+    return wide ? visit_as(std::uint16_t{}, "uint16") : visit_as(std::uint8_t{}, "uint8 or uint16");
+}
+
+nb::object exact_label_cost_of(const GridWeights& weights, nb::handle labels, nb::handle cost_table,
+                               const nb::sequence& low, const nb::sequence& high) {
+    const Box box = box_from(low, high, weights.shape());
+    const LabelCosts costs = costs_from(cost_table);
+    return integer(with_labels(
+        labels, labels, weights.shape(), costs.labels,
+        [&](const auto* kept, const auto*) { return label_cost(weights, kept, costs, box); }));
+}
+
+nb::ndarray<nb::numpy, double> label_slopes_of(const GridWeights& weights, nb::handle labels,
+                                               nb::handle proposal, nb::handle cost_table) {
+    const LabelCosts costs = costs_from(cost_table);
+    const Point& shape = weights.shape();
+    std::unique_ptr<double[]> slopes(new double[static_cast<std::size_t>(volume(shape))]);
+    with_labels(labels, proposal, shape, costs.labels, [&](const auto* kept, const auto* taken) {
+        label_slopes(weights, kept, taken, costs, slopes.get());
+    });
+    return array_owning(std::move(slopes), shape);
+}
+
+nb::ndarray<nb::numpy, bool> joint_labels_of(nb::handle labels, nb::handle proposal,
+                                             nb::handle moving, Index count) {
+    const Point shape = shape_of(array_from(labels, "labels"));
+    const Contiguous<bool> sites(moving, shape, "moving", "bool");
+    if (count < 1 || count > LabelCosts::kMostLabels) {
+        throw std::invalid_argument("there are " + std::to_string(count) +
+                                    " labels: expected 1 to " +
+                                    std::to_string(LabelCosts::kMostLabels));
+    }
+    const auto few = static_cast<std::int32_t>(count);
+    const auto size = static_cast<std::size_t>(count * count);
+    std::unique_ptr<bool[]> joint(new bool[size]());
+    with_labels(labels, proposal, shape, few, [&](const auto* kept, const auto* taken) {
+        joint_labels(kept, taken, reinterpret_cast<const std::uint8_t*>(sites.data()),
+                     volume(shape), few, reinterpret_cast<std::uint8_t*>(joint.get()));
+    });
+    return array_owning(std::move(joint), {count, count});
+}
+
 }  // namespace
 
 void bind_weights(nb::module_& m) {
@@ -122,13 +249,17 @@ void bind_weights(nb::module_& m) {
             [](GridWeights* self, const nb::sequence& shape, const nb::object& offsets,
                const nb::object& factors, const nb::object& features, double beta,
                const std::optional<nb::sequence>& fields, const std::optional<nb::sequence>& counts,
-               const nb::object& inside) {
-                new (self) GridWeights(
-                    weights_from(shape, offsets, factors, features, beta, fields, counts, inside));
+               const nb::object& inside, const nb::object& labels, const nb::object& proposal,
+               const nb::object& costs, const nb::object& signs) {
+                new (self)
+                    GridWeights(weights_from(shape, offsets, factors, features, beta, fields,
+                                             counts, inside, labels, proposal, costs, signs));
             },
             nb::arg("shape"), nb::arg("offsets"), nb::arg("factors"),
             nb::arg("features") = nb::none(), nb::arg("beta") = 0.0, nb::arg("fields") = nb::none(),
-            nb::arg("counts") = nb::none(), nb::arg("inside") = nb::none())
+            nb::arg("counts") = nb::none(), nb::arg("inside") = nb::none(),
+            nb::arg("labels") = nb::none(), nb::arg("proposal") = nb::none(),
+            nb::arg("costs") = nb::none(), nb::arg("signs") = nb::none())
         .def(
             "weights",
             [](const GridWeights& self, std::size_t index) {
@@ -157,6 +288,17 @@ void bind_weights(nb::module_& m) {
         nb::arg("weights"), nb::arg("labels"), nb::arg("low"), nb::arg("high"),
         "The sum of the weights of the pairs with p in the box whose labels differ, an int in "
         "units of 2^-EXACT_PLACES.");
+    m.def(
+        "exact_label_cost", &exact_label_cost_of, nb::arg("weights"), nb::arg("labels"),
+        nb::arg("costs"), nb::arg("low"), nb::arg("high"),
+        "The sum of w V(x_p, x_q) over the pairs with p in the box, each product rounded once, an "
+        "int in units of 2^-EXACT_PLACES. Equal labels cost nothing.");
+    m.def("label_slopes", &label_slopes_of, nb::arg("weights"), nb::arg("labels"),
+          nb::arg("proposal"), nb::arg("costs"),
+          "What the pairs add to the unary of a move from labels to a proposal, at every site.");
+    m.def("joint_labels", &joint_labels_of, nb::arg("labels"), nb::arg("proposal"),
+          nb::arg("moving"), nb::arg("label_count"),
+          "(L, L): which label is proposed instead of which at some of the sites that move.");
 }
 
 }  // namespace dope

@@ -98,14 +98,17 @@ void squared_distances(const Features& features, const Point& first, const Point
 
 GridWeights::GridWeights(Point shape, std::vector<Point> offsets, std::vector<double> factors,
                          std::optional<Features> features, std::vector<RealView> fields,
-                         std::vector<std::vector<double>> counts, std::optional<MaskView> inside)
+                         std::vector<std::vector<double>> counts, std::optional<MaskView> inside,
+                         std::optional<Fused> fused, std::vector<int> signs)
     : shape_(std::move(shape)),
       offsets_(std::move(offsets)),
       factors_(std::move(factors)),
       features_(std::move(features)),
       fields_(std::move(fields)),
       counts_(std::move(counts)),
-      inside_(std::move(inside)) {}
+      inside_(std::move(inside)),
+      fused_(std::move(fused)),
+      signs_(std::move(signs)) {}
 
 void GridWeights::row(std::size_t m, const Point& first, Index length, double* out) const {
     begin_row(m, first, length, out);
@@ -143,6 +146,8 @@ void GridWeights::end_row(std::size_t m, const Point& first, Index length, doubl
         const auto [p, q] = row_counts(m, first);
         for (Index t = 0; t < length; ++t) out[t] /= p.at(t) * q.at(t);
     }
+    if (fused_) fused_->multiply(first, offsets_[m], length, out);
+    keep_sign(m, length, out);
     if (inside_) {
         const Index step = inside_->strides.back();
         const std::uint8_t* p = inside_->at(first);
@@ -151,6 +156,12 @@ void GridWeights::end_row(std::size_t m, const Point& first, Index length, doubl
             if (p[t * step] == 0 || q[t * step] == 0) out[t] = 0.0;
         }
     }
+}
+
+void GridWeights::keep_sign(std::size_t m, Index length, double* out) const {
+    if (signs_.empty() || signs_[m] == 0) return;
+    const double sign = signs_[m];
+    for (Index t = 0; t < length; ++t) out[t] = std::max(sign * out[t], 0.0);
 }
 
 std::pair<GridWeights::RowCounts, GridWeights::RowCounts> GridWeights::row_counts(
@@ -200,6 +211,11 @@ void ScatteredWeights::put(std::size_t m, const Point& first, const Index* place
         if (divisors_.size() < end) divisors_.resize(end);
         put_counts(m, first, places, count);
     }
+    if (weights_.fused_) {
+        if (fusions_.size() < end) fusions_.resize(end);
+        const std::span<const Index> here(places, static_cast<std::size_t>(count));
+        weights_.fused_->look_up(first, weights_.offsets_[m], here, fusions_.data() + size_);
+    }
     if (weights_.inside_) {
         if (kept_.size() < end) kept_.resize(end);
         const MaskView& inside = *weights_.inside_;
@@ -237,6 +253,10 @@ std::span<const double> ScatteredWeights::take(std::size_t m) {
     if (!weights_.counts_.empty()) {
         for (Index t = 0; t < length; ++t) out[t] /= divisors_[static_cast<std::size_t>(t)];
     }
+    if (weights_.fused_) {
+        for (Index t = 0; t < length; ++t) out[t] *= fusions_[static_cast<std::size_t>(t)];
+    }
+    weights_.keep_sign(m, length, out);
     if (weights_.inside_) {
         for (Index t = 0; t < length; ++t) {
             if (kept_[static_cast<std::size_t>(t)] == 0) out[t] = 0.0;

@@ -4,14 +4,17 @@
 //     + offsets[m]
 //
 // where exp needs features, fields and counts are optional, and count(p) is the product over axes
-// of counts[a][p_a]. Pairs whose q lies outside the box do not exist; where there is a mask of the
-// sites `inside`, those with an end outside it weigh 0, whatever the pixels there are.
+// of counts[a][p_a]. In a move of several labels they are multiplied by what is `fused`. Where
+// signs[m] is not 0 only weights of that sign count, as their size. Pairs whose q lies outside the
+// box do not exist; where there is a mask of the sites `inside`, those with an end outside it weigh
+// 0, whatever the pixels there are.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "fused.h"
 #include "view.h"
 
 namespace dope {
@@ -24,11 +27,12 @@ struct Features {
 
 class GridWeights {
   public:
-    // Trusts its arguments: extents >= 1; as many factors (and fields, if any) as offsets; counts
-    // empty or one list per axis.
+    // Trusts its arguments: extents >= 1; as many factors (and fields and signs, if any) as
+    // offsets; counts empty or one list per axis.
     GridWeights(Point shape, std::vector<Point> offsets, std::vector<double> factors,
                 std::optional<Features> features, std::vector<RealView> fields,
-                std::vector<std::vector<double>> counts, std::optional<MaskView> inside = {});
+                std::vector<std::vector<double>> counts, std::optional<MaskView> inside = {},
+                std::optional<Fused> fused = {}, std::vector<int> signs = {});
 
     const Point& shape() const { return shape_; }
     const std::vector<Point>& offsets() const { return offsets_; }
@@ -38,7 +42,8 @@ class GridWeights {
     const std::optional<MaskView>& inside() const { return inside_; }
     // The features, if weights of pairs inside are factor * exp(-beta |x_p - x_q|^2) and no more.
     const Features* contrast_only() const {
-        return features_ && fields_.empty() && counts_.empty() ? &*features_ : nullptr;
+        const bool alone = fields_.empty() && counts_.empty() && !fused_ && signs_.empty();
+        return features_ && alone ? &*features_ : nullptr;
     }
 
     // The sites p for which the pair (p, p + offsets[m]) exists.
@@ -68,6 +73,8 @@ class GridWeights {
     // Those of p, from `first` on, and of q.
     std::pair<RowCounts, RowCounts> row_counts(std::size_t m, const Point& first) const;
 
+    void keep_sign(std::size_t m, Index length, double* out) const;
+
     Point shape_;
     std::vector<Point> offsets_;
     std::vector<double> factors_;
@@ -75,6 +82,8 @@ class GridWeights {
     std::vector<RealView> fields_;
     std::vector<std::vector<double>> counts_;
     std::optional<MaskView> inside_;
+    std::optional<Fused> fused_;
+    std::vector<int> signs_;
 };
 
 // Weights of pairs here and there, the same bits as a row of them: pairs of one offset are put down
@@ -99,6 +108,7 @@ class ScatteredWeights {
     std::vector<double> values_;      // squared distances, in the end weights
     std::vector<double> fields_;      // if there are any: what to multiply by
     std::vector<double> divisors_;    // if there are counts: what to divide by
+    std::vector<double> fusions_;     // if labels move: what to multiply by then
     std::vector<std::uint8_t> kept_;  // if there is a mask: whether both ends are inside
 };
 

@@ -12,6 +12,7 @@
 #include "check.h"
 #include "contrast.h"
 #include "grid_coupling.h"
+#include "label_sums.h"
 #include "roughness.h"
 
 using namespace dope;
@@ -191,6 +192,111 @@ void test_capacity_table(std::mt19937& random, const Point& shape,
     }
 }
 
+// Weights of a move: the same however they are asked for, and as a plain loop over pairs has them;
+// what they leave to each site, and what labels pay, likewise. `apart` sites lie between those of
+// an image.
+template <class Label>
+void test_fused(std::mt19937& random, const Point& shape, const std::vector<Point>& offsets,
+                std::int32_t labels, Index apart, bool by_table) {
+    std::normal_distribution<double> normal;
+    const auto sites = static_cast<std::size_t>(volume(shape));
+    LabelCosts costs{std::vector<double>(static_cast<std::size_t>(labels * labels)), labels};
+    const auto cost = [&](Label a, Label b) -> double& {
+        return costs.costs[static_cast<std::size_t>(a * labels + b)];
+    };
+    for (Label a = 0; a < labels; ++a) {
+        for (Label b = 0; b < a; ++b) cost(a, b) = cost(b, a) = normal(random);
+    }
+    std::uniform_int_distribution<int> any(0, labels - 1);
+    const auto image = [&] {
+        std::vector<Label> found(sites);
+        for (Label& label : found) label = static_cast<Label>(any(random));
+        return found;
+    };
+    const std::vector<Label> x = image();
+    const std::vector<Label> p = image();
+    const Point strides = row_major_strides(shape);
+    const auto spread = [&](const std::vector<Label>& packed) {
+        std::vector<Label> found(sites * static_cast<std::size_t>(apart));
+        for (std::size_t i = 0; i < sites; ++i) found[i * apart] = packed[i];
+        return found;
+    };
+    const std::vector<Label> wide_x = spread(x);
+    const std::vector<Label> wide_p = spread(p);
+    Point wide = strides;
+    for (Index& stride : wide) stride *= apart;
+    std::optional<LabelView> proposal;
+    if (!by_table) proposal = View<Label>{wide_p.data(), wide, nullptr};
+    const Fused fused(View<Label>{wide_x.data(), wide, nullptr}, proposal, costs);
+    std::vector<double> field(sites);
+    for (double& w : field) w = normal(random);
+    std::vector<std::uint8_t> mask(sites);
+    for (std::uint8_t& here : mask) here = any(random) > 0;
+    const std::vector<RealView> fields(offsets.size(), view(field, shape));
+    const std::vector<double> factors(offsets.size(), 3.0);
+    const MaskView inside{mask.data(), strides, nullptr};
+    std::vector<int> signs;
+    for (std::size_t m = 0; m < offsets.size(); ++m) signs.push_back(static_cast<int>(m % 3) - 1);
+    const GridWeights plain(shape, offsets, factors, {}, fields, {}, inside);
+    const GridWeights weights(shape, offsets, factors, {}, fields, {}, inside, fused, signs);
+
+    std::vector<double> all(sites);
+    std::vector<double> row(kRun);
+    std::vector<double> slopes(sites, 0.0);
+    double paid = 0.0;
+    for (std::size_t m = 0; m < weights.size(); ++m) {
+        std::vector<double> expected(sites, 0.0);
+        const Index away = dot(offsets[m], strides);
+        for_each_run(weights.tails(m), [&](const Point& first, Index length) {
+            const Index start = dot(first, strides);
+            plain.row(m, first, length, row.data());
+            for (Index t = 0; t < length; ++t) {
+                const auto i = static_cast<std::size_t>(start + t);
+                const auto j = i + static_cast<std::size_t>(away);
+                const double w = row[static_cast<std::size_t>(t)];
+                const double keep_take = cost(x[i], p[j]);
+                const double take_keep = cost(p[i], x[j]);
+                const double keep_keep = cost(x[i], x[j]);
+                const double take_take = cost(p[i], p[j]);
+                const double curl = keep_take + take_keep - (keep_keep + take_take);
+                const double factor = by_table                 ? keep_keep
+                                      : std::abs(curl) < 1e-14 ? 0.0
+                                                               : curl / 2;
+                const double fusion = w * factor;
+                expected[i] = signs[m] == 0 ? fusion : std::max(signs[m] * fusion, 0.0);
+                paid += w * keep_keep;
+                slopes[i] += w * (take_keep + take_take - keep_keep - keep_take) / 2;
+                slopes[j] += w * (keep_take + take_take - keep_keep - take_keep) / 2;
+            }
+        });
+        weights.all(m, all.data());
+        for (std::size_t i = 0; i < sites; ++i) CHECK(all[i] == expected[i]);
+        ScatteredWeights scattered(weights);
+        for_each_run(weights.tails(m), [&](const Point& first, Index length) {
+            std::vector<Index> places;
+            for (Index t = 0; t < length; t += 1 + any(random)) places.push_back(t);
+            scattered.put(m, first, places.data(), static_cast<Index>(places.size()));
+            const std::span<const double> found = scattered.take(m);
+            const Index start = dot(first, strides);
+            for (std::size_t k = 0; k < places.size(); ++k) {
+                CHECK(found[k] == expected[static_cast<std::size_t>(start + places[k])]);
+            }
+        });
+    }
+    const double found = label_cost(plain, x.data(), costs, whole(shape)).nearest();
+    CHECK(std::abs(found - paid) <= 1e-9 * (1.0 + std::abs(paid)));
+    label_slopes(plain, x.data(), p.data(), costs, all.data());
+    for (std::size_t i = 0; i < sites; ++i) {
+        CHECK(std::abs(all[i] - slopes[i]) <= 1e-9 * (1.0 + std::abs(slopes[i])));
+    }
+    std::vector<std::uint8_t> joint(costs.costs.size(), 0);
+    joint_labels(x.data(), p.data(), mask.data(), static_cast<Index>(sites), labels, joint.data());
+    for (std::size_t i = 0; i < sites; ++i) {
+        const std::uint8_t one = joint[static_cast<std::size_t>(x[i] * labels + p[i])];
+        CHECK(one == 1 || mask[i] == 0);
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -213,5 +319,15 @@ int main() {
                                           channels, 0.02);
     }
     test_capacity_table<std::uint8_t>(random, {9, 8}, {{0, 1}, {1, 0}}, 1, 0.0);
+    for (const bool by_table : {false, true}) {
+        for (const Index apart : {1, 2}) {
+            test_fused<std::uint8_t>(random, {1}, {{1}}, 2, apart, by_table);
+            test_fused<std::uint8_t>(random, {2300}, {{1}, {-2}, {7}}, 5, apart, by_table);
+            test_fused<std::uint8_t>(random, {9, 80}, {{0, 1}, {1, -5}, {-2, 3}, {20, 0}}, 200,
+                                     apart, by_table);
+            test_fused<std::uint16_t>(random, {4, 5, 6}, {{0, 0, 1}, {0, 1, 0}, {-1, 1, -1}}, 300,
+                                      apart, by_table);
+        }
+    }
     return 0;
 }

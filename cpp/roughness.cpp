@@ -3,8 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "exact_run.h"
-#include "pause.h"
+#include "sum_apart.h"
 #include "wide_vectors.h"
 
 namespace dope {
@@ -143,59 +142,16 @@ class NumbersApart {
     std::vector<double> squares_;  // of pairs whose weights are still to come
 };
 
-void add_all(std::span<const double> values, ExactSum& sum) {
-    double run[kMostInRun];  // which is used up
-    for (std::size_t low = 0; low < values.size(); low += kMostInRun) {
-        const auto part = values.subspan(low, std::min(kMostInRun, values.size() - low));
-        std::copy(part.begin(), part.end(), run);
-        add_run({run, part.size()}, sum);
-    }
-}
 void add_all(std::span<const double> values, Lanes& sum) { sum.add(values); }
-
-template <class Apart>
-typename Apart::Sum sum_apart(const GridWeights& weights, const typename Apart::Value* y,
-                              const Box& box) {
-    typename Apart::Sum total;
-    if (box.empty()) return total;
-    // A slab of y stays in the second-level cache while all offsets are looked at.
-    constexpr Index kSlab = (1 << 17) / sizeof(typename Apart::Value);
-    const Index rows = std::max<Index>(1, kSlab / (box.sites() / (box.high[0] - box.low[0])));
-    const Point strides = row_major_strides(weights.shape());
-    std::vector<Index> places(kRun + 1);  // one more is written than counts
-    ScatteredWeights scattered(weights);
-    Apart apart;
-    Pause pause;
-    const Index channels = weights.contrast_only() ? weights.contrast_only()->channels : 1;
-    for (Index low = box.low[0]; low < box.high[0]; low += rows) {
-        Box slab = box;
-        slab.low[0] = low;
-        slab.high[0] = std::min(box.high[0], low + rows);
-        for (std::size_t m = 0; m < weights.size(); ++m) {
-            const Point& offset = weights.offsets()[m];
-            const auto visit = [&](const Point& first, Index length) {
-                pause(length);
-                const auto* p = y + dot(first, strides);
-                const Index found = apart.find(p, p + dot(offset, strides), length, places.data());
-                if (found > 0) scattered.put(m, first, places.data(), found);
-                pause(found * (4 + channels));
-                if (scattered.size() >= kRun) add_all(apart.counted(scattered.take(m)), total);
-            };
-            for_each_run(tails(slab, weights.shape(), offset), visit);
-            add_all(apart.counted(scattered.take(m)), total);
-        }
-    }
-    return total;
-}
 
 }  // namespace
 
 ExactSum roughness(const GridWeights& weights, const std::uint8_t* labels, const Box& box) {
-    return sum_apart<LabelsApart>(weights, labels, box);
+    return sum_apart(weights, labels, box, LabelsApart());
 }
 
 double roughness(const GridWeights& weights, const double* y, const Box& box) {
-    return sum_apart<NumbersApart>(weights, y, box).rounded();
+    return sum_apart(weights, y, box, NumbersApart()).rounded();
 }
 
 }  // namespace dope

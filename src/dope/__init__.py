@@ -25,6 +25,7 @@ _GIVEN = {
     "errors": "DopeError InputError MissingExtraError",
     "executors": "Dask Futures Serial Threads",
     "io": "read_energy",
+    "label_energy": "LabelEnergy",
     "methods": "Admm Bracketing Exact",
     "partition": "Block Partition",
     "planning": "Plan plan",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from dope.executors import Serial as Serial
     from dope.executors import Threads as Threads
     from dope.io import read_energy as read_energy
+    from dope.label_energy import LabelEnergy as LabelEnergy
     from dope.methods import Admm as Admm
     from dope.methods import Bracketing as Bracketing
     from dope.methods import Exact as Exact

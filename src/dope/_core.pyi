@@ -9,14 +9,17 @@ from numpy.typing import NDArray
 
 Reals: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 Pixels: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.int16] | Reals
+LabelNumbers: TypeAlias = NDArray[np.uint8 | np.uint16]
 
 @final
 class GridWeights:
     """w(p, m), the weight of the pair (p, p + offsets[m]) on a grid, computed when asked for and never stored.
 
     w(p, m) = factors[m] * exp(-beta |x_p - x_q|^2) * fields[m][p] / (count(p) count(q)), q = p + offsets[m];
-    exp with features, fields and counts only if given; count(p) is the product over axes of counts[a][p_a]. Pairs with
-    an end that is not inside, where that is given, weigh 0.
+    exp with features, fields and counts only if given; count(p) is the product over axes of counts[a][p_a]. Where
+    labels x move to a proposal, times (V(x_p, p_q) + V(p_p, x_q) - V(x_p, x_q) - V(p_p, p_q)) / 2, with V the costs;
+    without a proposal times costs[x_p, x_q]. Where signs[m] is not 0, max(signs[m] w, 0). Pairs with an end that is not
+    inside, where that is given, weigh 0.
     """
 
     def __init__(
@@ -29,6 +32,10 @@ class GridWeights:
         fields: Sequence[Reals] | None = None,
         counts: Sequence[NDArray[np.float64]] | None = None,
         inside: NDArray[np.bool_] | None = None,
+        labels: LabelNumbers | None = None,
+        proposal: LabelNumbers | None = None,
+        costs: NDArray[np.float64] | None = None,
+        signs: NDArray[np.int8] | None = None,
     ) -> None: ...
     def weights(self, m: int) -> NDArray[np.float64]:
         """w(p, m) for every site p, 0 where p + offsets[m] is outside."""
@@ -123,6 +130,21 @@ class GridCoupling:
         """The sum of the absolute weights of A at each site of the block."""
     def coupled(self) -> NDArray[np.bool_]:
         """The sites of the block that other blocks hold, or that neighbor such a site or one outside."""
+
+def exact_label_cost(
+    weights: GridWeights, labels: LabelNumbers, costs: NDArray[np.float64], low: Sequence[int], high: Sequence[int]
+) -> int:
+    """The sum of w V(x_p, x_q) over the pairs with p in the box, an int in units of 2^-EXACT_PLACES; V(a, a) = 0."""
+
+def label_slopes(
+    weights: GridWeights, labels: LabelNumbers, proposal: LabelNumbers, costs: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What the pairs add to the unary of a move from labels to a proposal, at every site."""
+
+def joint_labels(
+    labels: LabelNumbers, proposal: LabelNumbers, moving: NDArray[np.bool_], label_count: int
+) -> NDArray[np.bool_]:
+    """(L, L): which label is proposed instead of which at some of the sites that move."""
 
 def contrast(
     features: Pixels,

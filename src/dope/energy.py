@@ -377,12 +377,8 @@ class Energy:
 
     def features_at(self, box: Box, inside: Mask | None) -> npt.NDArray[Any]:
         """The pixels of a box, channels last."""
-        assert isinstance(self.pairs, GridPairs) and self.pairs.features is not None
-        features = self.pairs.features
-        pixels = features[box]
-        place = place_in_whole(features, box)
-        check_finite(getattr(features, "name", "features"), pixels, box=place, inside=inside)
-        return pixels
+        assert isinstance(self.pairs, GridPairs)
+        return _pixels_at(self.pairs, box, inside)
 
     def at(self, box: Box) -> Energy:
         """The energy of the sites of a box and the pairs between them, in memory; the constant is the whole's alone.
@@ -410,31 +406,14 @@ class Energy:
         pairs = self.pairs
         if self.in_memory or not isinstance(pairs, GridPairs):
             return self
-        inside = None if pairs.inside is None else checked_mask(pairs.inside[self.whole])
-        prices = checked_unary(self.unary[self.whole], inside)
-        features, beta = None, pairs.beta
-        if pairs.features is not None and beta != 0.0:
-            features = self.features_at(self.whole, inside)
-            beta = mean_contrast_beta(features, pairs.offsets, inside) if beta is None else beta
-        fields = pairs.fields and tuple(field[self.whole] for field in pairs.fields)
-        return replace(
-            self, unary=prices, pairs=replace(pairs, inside=inside, features=features, fields=fields, beta=beta)
-        )
+        pairs = read_pairs(pairs)
+        return replace(self, unary=checked_unary(self.unary[self.whole], pairs.inside), pairs=pairs)
 
     def confined_to(self, box: Box) -> Energy:
         """The same energy, for someone who will only ask for boxes in this one: what of it is in memory is cut out."""
-        pairs = self.pairs
-        assert isinstance(pairs, GridPairs)
+        assert isinstance(self.pairs, GridPairs)
         unary = _confined(self.unary, box, "unary", StoredUnary)
-        features = None
-        if pairs.features is not None:
-            pixels = pairs.features
-            if isinstance(pixels, np.ndarray):
-                pixels = StoredPixels(Stored("features", pixels, channels=len(pairs.shape)))  # type: ignore[assignment]
-            features = pixels.excerpt(box)  # type: ignore[attr-defined]
-        fields = pairs.fields and tuple(_confined(field, box, "weights", StoredField) for field in pairs.fields)
-        inside = None if pairs.inside is None else _confined(pairs.inside, box, "mask", StoredMask)
-        return replace(self, unary=unary, pairs=replace(pairs, features=features, fields=fields, inside=inside))
+        return replace(self, unary=unary, pairs=confined_pairs(self.pairs, box))
 
     def outline(self) -> Energy:
         """The same without its arrays, of which only their sizes are left: for plans."""
@@ -544,6 +523,40 @@ class Share:
 
 def _site_bytes(array: Any, sites: int) -> int:
     return int(array.nbytes // max(1, sites) if isinstance(array, np.ndarray) else array.site_bytes)
+
+
+def _pixels_at(pairs: GridPairs, box: Box, inside: Mask | None) -> npt.NDArray[Any]:
+    features = pairs.features
+    assert features is not None
+    pixels = features[box]
+    place = place_in_whole(features, box)
+    check_finite(getattr(features, "name", "features"), pixels, box=place, inside=inside)
+    return pixels
+
+
+def read_pairs(pairs: GridPairs) -> GridPairs:
+    """The same pairs with all their arrays in memory."""
+    whole = tuple(slice(0, n) for n in pairs.shape)
+    inside = None if pairs.inside is None else checked_mask(pairs.inside[whole])
+    features, beta = None, pairs.beta
+    if pairs.features is not None and beta != 0.0:
+        features = _pixels_at(pairs, whole, inside)
+        beta = mean_contrast_beta(features, pairs.offsets, inside) if beta is None else beta
+    fields = pairs.fields and tuple(field[whole] for field in pairs.fields)
+    return replace(pairs, inside=inside, features=features, fields=fields, beta=beta)
+
+
+def confined_pairs(pairs: GridPairs, box: Box) -> GridPairs:
+    """The pairs, for someone who will only ask for boxes in this one."""
+    features = None
+    if pairs.features is not None:
+        pixels: Any = pairs.features
+        if isinstance(pixels, np.ndarray):
+            pixels = StoredPixels(Stored("features", pixels, channels=len(pairs.shape)))
+        features = pixels.excerpt(box)
+    fields = pairs.fields and tuple(_confined(field, box, "weights", StoredField) for field in pairs.fields)
+    inside = None if pairs.inside is None else _confined(pairs.inside, box, "mask", StoredMask)
+    return replace(pairs, features=features, fields=fields, inside=inside)
 
 
 def _confined(array: Any, box: Box, name: str, kind: Any) -> Any:

@@ -166,7 +166,8 @@ class MeasureWorker:
 def _given_weights(grid: GridPairs, box: Box) -> list[npt.NDArray[Any]]:
     """What the weights of a box's pairs are made of besides features."""
     divisors = [] if grid.counts is None else [count[s] for count, s in zip(grid.counts, box, strict=True)]
-    return [*(field[box] for field in grid.fields or ()), *divisors]
+    moved = () if grid.fused is None else grid.fused.at(box).arrays
+    return [*(field[box] for field in grid.fields or ()), *divisors, *(one for one in moved if one is not None)]
 
 
 def _measure_blocks(

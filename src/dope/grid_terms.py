@@ -29,31 +29,25 @@ def grid_terms(
     channel_axis: int | None,
 ) -> tuple[Reals, GridPairs]:
     """What `Energy.grid` is made of; its arguments."""
-    if features is not None and weights is not None:
-        raise InputError("both features and weights are given; expected one of them, as each sets the weights.")
-    if features is None and beta is not None:
-        raise InputError("beta is given without features; it only enters contrast-sensitive weights.")
-    if any(map(lies_elsewhere, (unary, features, mask))):
-        return _stored_terms(
-            unary, lam=lam, kernel=kernel, features=features, beta=beta, spacing=spacing, weights=weights,
-            mask=mask, channel_axis=channel_axis,
-        )  # fmt: skip
-    inside = None if mask is None else checked_mask(mask)
-    prices = checked_unary(unary, inside)
-    strength = _checked_number("lam", lam)
-    offsets = half_offsets(kernel, prices.ndim)
-    distances = offset_lengths(offsets, spacing)
-    if features is not None:
-        pixels = _channels_last(as_numbers("features", features), prices.shape, channel_axis)
-        pairs = _contrast_pairs(prices.shape, offsets, strength / distances, pixels, beta, inside)
+    elsewhere = any(map(lies_elsewhere, (unary, features, mask)))
+    if elsewhere:
+        prices = StoredUnary(unary if is_readable(unary) else stored("unary", unary))
+        if not prices.shape or math.prod(prices.shape) == 0:
+            raise InputError(f"unary has shape {prices.shape}; expected at least one site.")
+        found = cast("Reals", prices)
     else:
-        pairs = replace(_weighted_pairs(prices.shape, offsets, strength, weights), inside=inside)
-    return prices, pairs
+        mask = None if mask is None else checked_mask(mask)
+        found = checked_unary(unary, mask)
+    return found, grid_pairs(
+        found.shape, elsewhere=elsewhere, lam=lam, kernel=kernel, features=features, beta=beta, spacing=spacing,
+        weights=weights, mask=mask, channel_axis=channel_axis,
+    )  # fmt: skip
 
 
-def _stored_terms(
-    unary: Any,
+def grid_pairs(
+    shape: tuple[int, ...],
     *,
+    elsewhere: bool,
     lam: float,
     kernel: Kernel,
     features: Any,
@@ -62,30 +56,34 @@ def _stored_terms(
     weights: Any,
     mask: Any,
     channel_axis: int | None,
-) -> tuple[Reals, GridPairs]:
-    """The same of arrays of which some are not in memory: none of these is read."""
-    prices = StoredUnary(unary if is_readable(unary) else _stored("unary", unary))
-    shape = prices.shape
-    if not shape or math.prod(shape) == 0:
-        raise InputError(f"unary has shape {shape}; expected at least one site.")
+) -> GridPairs:
+    """The pairs of the same on a grid of this shape; arrays that lie `elsewhere` are left there, and none is read."""
+    if features is not None and weights is not None:
+        raise InputError("both features and weights are given; expected one of them, as each sets the weights.")
+    if features is None and beta is not None:
+        raise InputError("beta is given without features; it only enters contrast-sensitive weights.")
     strength = _checked_number("lam", lam)
     offsets = half_offsets(kernel, len(shape))
     distances = offset_lengths(offsets, spacing)
-    region = None if mask is None else _stored("mask", mask)
-    if region is not None and region.shape != shape:
-        raise InputError(f"mask has shape {region.shape}; expected the unary's {shape}.")
-    inside: Any = None if region is None else StoredMask(region)
+    inside = None if mask is None else (_stored_mask(mask, shape) if elsewhere else checked_mask(mask))
     if features is None:
-        pairs = replace(_weighted_pairs(shape, offsets, strength, weights), inside=inside)
-    else:
-        pixels = _stored("features", features)
-        if pixels.channels is None:
-            pixels = replace(pixels, channels=_channel_axis(pixels.shape, shape, channel_axis))
-        plain = GridPairs(
-            shape, offsets, strength / distances, np.zeros((0, 2)), beta=_checked_beta(beta), inside=inside
-        )
-        pairs = _contrasted(plain, StoredPixels(pixels))
-    return cast("Reals", prices), pairs
+        return replace(_weighted_pairs(shape, offsets, strength, weights), inside=inside)
+    factors = strength / distances
+    if not elsewhere:
+        pixels = _channels_last(as_numbers("features", features), shape, channel_axis)
+        return _contrast_pairs(shape, offsets, factors, pixels, beta, inside)
+    left = stored("features", features)
+    if left.channels is None:
+        left = replace(left, channels=_channel_axis(left.shape, shape, channel_axis))
+    plain = GridPairs(shape, offsets, factors, np.zeros((0, 2)), beta=_checked_beta(beta), inside=inside)
+    return _contrasted(plain, StoredPixels(left))
+
+
+def _stored_mask(mask: Any, shape: tuple[int, ...]) -> Any:
+    region = stored("mask", mask)
+    if region.shape != shape:
+        raise InputError(f"mask has shape {region.shape}; expected the unary's {shape}.")
+    return StoredMask(region)
 
 
 def checked_unary(unary: npt.ArrayLike, inside: Mask | None = None) -> Reals:
@@ -162,11 +160,12 @@ def _checked_beta(beta: float | None) -> float | None:
     return sharpness
 
 
-def _stored(name: str, array: Any) -> Stored:
-    stored = array if isinstance(array, Stored) else Stored.of(name, array)
-    if stored.dtype.kind not in "fiub":
-        raise InputError(f"{stored.name} has dtype {stored.dtype}; expected real numbers. Convert it to float first.")
-    return stored
+def stored(name: str, array: Any) -> Stored:
+    """An array of real numbers, left where it is."""
+    left = array if isinstance(array, Stored) else Stored.of(name, array)
+    if left.dtype.kind not in "fiub":
+        raise InputError(f"{left.name} has dtype {left.dtype}; expected real numbers. Convert it to float first.")
+    return left
 
 
 def _weighted_pairs(shape: tuple[int, ...], offsets: npt.NDArray[np.int64], lam: float, weights: Any) -> GridPairs:

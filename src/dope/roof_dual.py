@@ -69,6 +69,9 @@ def _double_grid(attractive: GridPairs, repulsive: GridPairs) -> GridPairs:
         back = [_seen_from_head(f, o) for f, o in zip(repulsive.fields, repulsive.offsets.tolist(), strict=True)]
         fields = tuple(twice(field) for field in (*attractive.fields, *repulsive.fields, *back))
     features, inside, counts = attractive.features, attractive.inside, attractive.counts
+    signs = None
+    if attractive.signs is not None and repulsive.signs is not None:
+        signs = (attractive.signs, repulsive.signs, repulsive.signs)
     return replace(
         attractive,
         shape=shape,
@@ -85,6 +88,8 @@ def _double_grid(attractive: GridPairs, repulsive: GridPairs) -> GridPairs:
         features=None if features is None else twice(features),
         inside=None if inside is None else np.ascontiguousarray(twice(inside)),
         counts=counts and (np.ones(2), *counts),
+        fused=attractive.fused and attractive.fused.twice(),
+        signs=None if signs is None else np.concatenate(signs),
     )
 
 

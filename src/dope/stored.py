@@ -279,6 +279,46 @@ class StoredUnary:
 
 
 @dataclass(frozen=True, eq=False)
+class StoredCosts:
+    """The costs of labels, the last axis, that are read as they are indexed by a box of sites."""
+
+    source: Readable
+    label_count: int
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.source, "name", "costs"))
+
+    @property
+    def corner(self) -> tuple[int, ...] | None:
+        return getattr(self.source, "corner", None)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.source.shape, self.label_count)
+
+    @property
+    def site_bytes(self) -> int:
+        return self.source.site_bytes
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        return self.source.chunks
+
+    def __getitem__(self, box: Box) -> npt.NDArray[Any]:
+        costs = as_numbers(self.name, self.source.at(box))
+        found = tuple(s.stop - s.start for s in box)
+        if costs.shape != (*found, self.label_count):
+            raise InputError(
+                f"{self.name} have shape {costs.shape} in a box of {found}; expected {(*found, self.label_count)}."
+            )
+        return costs
+
+    def excerpt(self, box: Box) -> StoredCosts:
+        return StoredCosts(self.source.excerpt(box), self.label_count)
+
+
+@dataclass(frozen=True, eq=False)
 class StoredPixels:
     """Features that are read as they are indexed by a box of sites: channels last, one where there were none."""
 

@@ -115,9 +115,11 @@ def _print_of(pairs: Pairs) -> _PairsPrint | GraphPairs:
     """A graph's pairs are its own, as nobody else has their arrays."""
     if isinstance(pairs, GraphPairs):
         return pairs
-    arrays = (pairs.offsets, pairs.factors, pairs.features, pairs.inside)
+    fused = () if pairs.fused is None else pairs.fused.arrays
+    arrays = (pairs.offsets, pairs.factors, pairs.features, pairs.inside, *fused)
     several = [len(group) if group is not None else -1 for group in (pairs.fields, pairs.counts)]
-    found = (*arrays, np.array(several), *(pairs.fields or ()), *(pairs.counts or ()))
+    signs = None if pairs.signs is None else pairs.signs.astype(np.int16)
+    found = (*arrays, signs, np.array(several), *(pairs.fields or ()), *(pairs.counts or ()))
     return _PairsPrint(pairs.shape, pairs.beta, tuple(None if one is None else _fingerprint(one) for one in found))
 
 

@@ -15,6 +15,7 @@ from dope import _core
 from dope.arrays import BinaryLabels, Mask, Sites, Span, as_array, as_reals, check_finite, core_reads, measure_span
 from dope.errors import InputError
 from dope.pairs.boxes import ends
+from dope.pairs.fused import LabelNumbers, Table, half_curl, half_slope, halved_curl, halved_slope
 from dope.pairs.grid import GridPairs
 from dope.pairs.kernels import MOST_AXES
 from dope.sums import exact_sum, in_units
@@ -112,6 +113,19 @@ class GraphPairs:
         except OverflowError as error:
             raise InputError(f"{error}; scale the costs down first.") from error
 
+    def moved(self, labels: LabelNumbers, proposal: LabelNumbers, costs: Table) -> tuple[GraphPairs, Table]:
+        """The pairs of a move from labels to a proposal, and what they add to the unary of each site."""
+        x_i, x_j, p_i, p_j = (image[ends] for image in (labels, proposal) for ends in (self.first, self.second))
+        weights = self.weights * half_curl(costs, x_i, x_j, p_i, p_j)
+        slopes = _summed(self.sites, self.first, self.weights * half_slope(costs, x_i, x_j, p_i, p_j))
+        slopes += _summed(self.sites, self.second, self.weights * half_slope(costs, x_j, x_i, p_j, p_i))
+        return _without_zeros(self.sites, self.first, self.second, weights), slopes
+
+    def exact_cost(self, labels: LabelNumbers, costs: Table, within: Sites | None = None) -> Fraction:
+        """The sum of w V(x_p, x_q) over the pairs whose first end is among the sites `within` (default: all)."""
+        paid = self.weights * costs[labels[self.first], labels[self.second]]
+        return exact_sum(paid if within is None else paid[self._from(within)])
+
     def total(self, within: Sites | None = None) -> Fraction:
         return exact_sum(self.weights[self._from(within)])
 
@@ -151,6 +165,94 @@ class GraphPairs:
         start = np.zeros(self.sites + 1, dtype=np.int64)
         np.cumsum(np.bincount(tail, minlength=self.sites), out=start[1:])
         return start, head[order]
+
+
+@dataclass(frozen=True, eq=False)
+class TablePairs:
+    """The pairs of a graph of which each has a table of its own: each unordered pair once, first below second, sorted.
+
+    tables[e, a, b] is what pair e costs where its first end has label a and its second label b.
+    """
+
+    sites: int
+    first: Sites
+    second: Sites
+    tables: npt.NDArray[np.float64]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.sites,)
+
+    @property
+    def number(self) -> int:
+        return len(self.tables)
+
+    @property
+    def in_memory(self) -> bool:
+        return True
+
+    @property
+    def expandable(self) -> bool:
+        """Whether V(a, b) + V(b, c) >= V(a, c) + V(b, b) in every table: expansions to any b are submodular."""
+        return all(
+            bool(
+                (
+                    halved_curl(
+                        self.tables[:, :, None, b],
+                        self.tables[:, b, None, :],
+                        self.tables,
+                        self.tables[:, b, b, None, None],
+                    )
+                    >= 0.0
+                ).all()
+            )
+            for b in range(self.tables.shape[-1])
+        )
+
+    @property
+    def swappable(self) -> bool:
+        """Whether V(a, b) + V(b, a) >= V(a, a) + V(b, b) in every table: swaps of any a and b are submodular."""
+        same = np.diagonal(self.tables, axis1=1, axis2=2)
+        curls = halved_curl(self.tables, self.tables.transpose(0, 2, 1), same[:, :, None], same[:, None, :])
+        return bool((curls >= 0.0).all())
+
+    def moved(self, labels: LabelNumbers, proposal: LabelNumbers) -> tuple[GraphPairs, Table]:
+        """The pairs of a move from labels to a proposal, and what they add to the unary of each site."""
+        x_i, x_j, p_i, p_j = (image[ends] for image in (labels, proposal) for ends in (self.first, self.second))
+        edge = np.arange(self.number)
+        keep_take, take_keep = self.tables[edge, x_i, p_j], self.tables[edge, p_i, x_j]
+        keep_keep, take_take = self.tables[edge, x_i, x_j], self.tables[edge, p_i, p_j]
+        slopes = _summed(self.sites, self.first, halved_slope(keep_take, take_keep, keep_keep, take_take))
+        slopes += _summed(self.sites, self.second, halved_slope(take_keep, keep_take, keep_keep, take_take))
+        weights = halved_curl(keep_take, take_keep, keep_keep, take_take)
+        return _without_zeros(self.sites, self.first, self.second, weights), slopes
+
+    def exact_cost(self, labels: LabelNumbers) -> Fraction:
+        """The sum of what all pairs cost."""
+        return exact_sum(self.tables[np.arange(self.number), labels[self.first], labels[self.second]])
+
+
+def _summed(sites: int, where: Sites, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.bincount(where, values, sites).astype(np.float64, copy=False)  # of no values NumPy makes integers
+
+
+def _without_zeros(sites: int, first: Sites, second: Sites, weights: npt.NDArray[np.float64]) -> GraphPairs:
+    kept = weights != 0.0
+    return GraphPairs(sites, first[kept], second[kept], weights[kept])
+
+
+def table_pairs(sites: int, edges: npt.ArrayLike, tables: npt.NDArray[np.float64]) -> TablePairs:
+    """An edge list with a table per edge in its normal form; the tables of parallel edges add up."""
+    found = as_array("edges", edges).reshape(-1, 2) if len(tables) else np.zeros((0, 2), dtype=np.int64)
+    numbers = np.zeros(len(found))
+    ordered = graph_pairs(sites, found, numbers)  # checks it, and knows which pairs there are
+    backwards = found[:, 0] > found[:, 1]
+    upright = np.where(backwards[:, None, None], tables.transpose(0, 2, 1), tables)
+    low, high = found.min(axis=1).astype(np.int64), found.max(axis=1).astype(np.int64)
+    places = np.searchsorted(ordered.first * np.int64(sites) + ordered.second, low * np.int64(sites) + high)
+    added = np.zeros((ordered.number, *tables.shape[1:]))
+    np.add.at(added, places, upright)
+    return TablePairs(sites, ordered.first, ordered.second, added)
 
 
 def sorted_graph(sites: int, first: Sites, second: Sites, weights: npt.NDArray[np.float64]) -> GraphPairs:

@@ -3,9 +3,9 @@
     w(p, m) = factor_m * exp(-beta |x_p - x_q|^2) * field_m(p) / (q_p q_q)
 
 with factor_m = lam, lam / |offset| or lam x (a number per offset); features x, fields and the block counts q are
-present or not. Where there is a mask of the sites inside, pairs with an end outside it weigh 0. The weights of a grid
-are therefore never all in memory: whoever needs some computes them, the native core row by row, `weights_at` for a list
-of sites.
+present or not. In a move of several labels a weight is multiplied by what the labels of both ends say (`fused`). Where
+there is a mask of the sites inside, pairs with an end outside it weigh 0. The weights of a grid are therefore never all
+in memory: whoever needs some computes them, the native core row by row, `weights_at` for a list of sites.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from dope.arrays import (
 from dope.errors import InputError
 from dope.pairs.boxes import ends, strips
 from dope.pairs.contrast import native_features
+from dope.pairs.fused import Fused, LabelNumbers, Table
 from dope.sums import exact_sum, in_units
 
 # A beta by which whole numbers that differ are worlds apart: exp(-1024) is 0, in the core (below -708) and in NumPy.
@@ -49,7 +50,8 @@ class GridPairs:
     of one energy see the same bounds and choose the same fixed-point scale. Features, fields and mask are arrays, or
     lie elsewhere (`stored`): then a `crop` reads its part, and nothing else is asked of them. `beta` is None while it
     is to follow from features that nobody has looked at yet. `spans`, where somebody has looked through the fields
-    already, are those of the fields where there are pairs, their binary places those of factor x field.
+    already, are those of the fields where there are pairs, their binary places those of factor x field. Of an offset
+    whose `signs` are not 0 only weights of that sign count, as their size: max(w, 0) or max(-w, 0).
     """
 
     shape: tuple[int, ...]
@@ -62,6 +64,8 @@ class GridPairs:
     counts: tuple[npt.NDArray[np.float64], ...] | None = None
     inside: Mask | None = None
     spans: tuple[Span, ...] | None = None
+    fused: Fused | None = None
+    signs: npt.NDArray[np.int8] | None = None
 
     @property
     def sites(self) -> int:
@@ -117,6 +121,9 @@ class GridPairs:
 
     def binary_places(self) -> int | None:
         """How many binary places every weight needs at most; None when they are not all exact binary fractions."""
+        if self.fused is not None:
+            found = self.fused.places, replace(self, fused=None).binary_places()
+            return None if found[0] is None or found[1] is None else found[0] + found[1]
         if self.counts is not None or (self._contrasted is not None and not self.all_or_nothing):
             return None
         if self.fields is None:
@@ -136,7 +143,10 @@ class GridPairs:
         unread = self.features is None or (self.beta == 0.0 and not isinstance(self.features, np.ndarray))
         features = None if unread or self.features is None else self.features[where]
         inside = None if self.inside is None else self.inside[where]
-        return replace(self, shape=shape, counts=counts, fields=fields, features=features, inside=inside, spans=None)
+        fused = None if self.fused is None else self.fused.at(where)
+        return replace(
+            self, shape=shape, counts=counts, fields=fields, features=features, inside=inside, spans=None, fused=fused
+        )
 
     def around(self, where: Box) -> Box:
         """The box and every neighbour of it, as a box."""
@@ -162,7 +172,16 @@ class GridPairs:
     def _part(self, sign: float) -> GridPairs:
         kept = (sign * self.bounds).max(axis=1, initial=0.0) > 0.0
         mixed = kept & ((sign * self.bounds).min(axis=1, initial=0.0) < 0.0)
+        bounds = np.sort(np.maximum(sign * self.bounds[kept], 0.0), axis=1)
         factors, fields = sign * self.factors[kept], self.fields
+        if self.fused is not None:
+            # Which pairs of an offset are of which sign, nobody knows before they are computed.
+            signs = np.where(mixed, np.int8(sign), np.int8(0) if self.signs is None else self.signs)[kept]
+            factors = np.where(mixed[kept], self.factors[kept], factors)
+            fields = fields and tuple(field for field, keep in zip(fields, kept, strict=True) if keep)
+            return replace(
+                self, offsets=self.offsets[kept], factors=factors, bounds=bounds, fields=fields, spans=None, signs=signs
+            )
         if fields is not None:
             # What a factor's sign decides is left to it: only fields of both signs have to be cut off at 0.
             fields = tuple(
@@ -170,7 +189,6 @@ class GridPairs:
                 for factor, field, keep, both in zip(sign * self.factors, fields, kept, mixed, strict=True)
                 if keep
             )
-        bounds = np.sort(np.maximum(sign * self.bounds[kept], 0.0), axis=1)
         return replace(self, offsets=self.offsets[kept], factors=factors, bounds=bounds, fields=fields, spans=None)
 
     def weights_at(self, m: int, tails: tuple[Sites, ...]) -> npt.NDArray[np.float64]:
@@ -190,7 +208,34 @@ class GridPairs:
         if self.counts is not None:
             for count, t, h in zip(self.counts, tails, heads, strict=True):
                 weights /= count[t] * count[h]
+        if self.fused is not None:
+            weights *= self.fused.factors(tails, heads)
+        if self.signs is not None and self.signs[m]:
+            weights = np.maximum(float(self.signs[m]) * weights, 0.0)
         return weights
+
+    def moved(self, labels: LabelNumbers, proposal: LabelNumbers, costs: Table) -> tuple[GridPairs, Table]:
+        """The pairs of a move from labels to a proposal, and what they add to the unary of each site.
+
+        Sites at which the two are the same are outside the mask.
+        """
+        moving = labels != proposal
+        if self.inside is not None:
+            moving &= self.inside
+        fused = Fused.of(labels, proposal, costs, moving)
+        ends = self.bounds[:, :, None] * np.array([fused.low, fused.high])
+        bounds = np.stack([ends.min(axis=(1, 2)), ends.max(axis=(1, 2))], axis=1).reshape(-1, 2)
+        slopes = _core.label_slopes(self.native(), labels, proposal, costs)
+        return replace(self, fused=fused, bounds=bounds, inside=moving), slopes
+
+    def exact_cost(self, labels: LabelNumbers, costs: Table, within: Box | None = None) -> Fraction:
+        """The sum of w V(x_p, x_q) over the pairs whose first end p lies in `within` (default: all)."""
+        low = [0] * len(self.shape) if within is None else [s.start for s in within]
+        high = self.shape if within is None else [s.stop for s in within]
+        try:
+            return in_units(_core.exact_label_cost(self.native(), labels, costs, low, high))
+        except OverflowError as error:
+            raise InputError(f"{error}; scale the costs down first.") from error
 
     def total(self, within: Box | None = None) -> Fraction:
         """The sum of all weights, of the pairs whose first end lies in `within` (default: all)."""
@@ -304,6 +349,9 @@ class GridPairs:
             if fit
         ]
         counts = self.counts and [np.ascontiguousarray(c) for c in self.counts]
+        labels, proposal, costs = self.fused.arrays if self.fused is not None else (None, None, None)
+        signs = None if self.signs is None else self.signs[fits]
         return _core.GridWeights(
-            self.shape, self.offsets[fits], self.factors[fits], features, self.sharpness, fields, counts, self.inside
-        )
+            self.shape, self.offsets[fits], self.factors[fits], features, self.sharpness, fields, counts, self.inside,
+            labels, proposal, costs, signs,
+        )  # fmt: skip

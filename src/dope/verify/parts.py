@@ -225,7 +225,10 @@ def _all_pairs(pairs: GridPairs) -> PairList:
 
 
 def _weights(pairs: GridPairs, m: int, tail: tuple[Sites, ...]) -> Reals:
-    """factor exp(-beta |x_p - x_q|^2) field(p) / (q_p q_q), q = p + offset, at coordinates p that broadcast."""
+    """factor exp(-beta |x_p - x_q|^2) field(p) / (q_p q_q), q = p + offset, at coordinates p that broadcast.
+
+    In a move of several labels that is multiplied by what is fused; of some offsets only one sign counts.
+    """
     head = tuple(t + int(o) for t, o in zip(tail, pairs.offsets[m], strict=True))
     weights = np.full(np.broadcast_shapes(*(t.shape for t in tail)), pairs.factors[m], dtype=np.float64)
     if pairs.features is not None and pairs.beta:
@@ -236,6 +239,10 @@ def _weights(pairs: GridPairs, m: int, tail: tuple[Sites, ...]) -> Reals:
         weights *= pairs.fields[m][tail]
     for axis, count in enumerate(pairs.counts or ()):
         weights /= count[tail[axis]] * count[head[axis]]
+    if pairs.fused is not None:
+        weights *= pairs.fused.factors(tail, head)
+    if pairs.signs is not None and pairs.signs[m]:
+        weights = np.maximum(pairs.signs[m] * weights, 0.0)
     if pairs.inside is not None:
         weights[~(pairs.inside[tail] & pairs.inside[head])] = 0.0
     return weights
