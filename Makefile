@@ -15,7 +15,7 @@ CXX_FILES := $(shell find cpp -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests pass wrong things on purpose, and know which half of a union, or which type of step, they hold.
-TESTS_MAY := arg-type attr-defined call-overload index operator type-var union-attr var-annotated
+TESTS_MAY := arg-type attr-defined call-overload index misc operator type-var union-attr var-annotated
 
 # The stamp's name holds the folder and Python's version: .venv is made anew when the checkout has moved
 # or another PYTHON is asked for.

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ def test_labels_go_where_they_are_wanted(kind, tmp_path):
         place = tmp_path / energy_from
         place.mkdir()
         if kind == "array":
-            out = np.zeros((24, 25), dtype=np.uint8)
+            out: Any = np.zeros((24, 25), dtype=np.uint8)
         elif kind == "mapped":
             out = np.lib.format.open_memmap(place / "out.npy", mode="w+", dtype=np.uint8, shape=(24, 25))
         else:
