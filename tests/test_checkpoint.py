@@ -71,6 +71,32 @@ def test_a_complete_checkpoint_leaves_nothing_to_compute(kept, expected):
     assert np.array_equal(labels, expected)
 
 
+def test_what_stands_in_the_way_of_the_owner_is_set_aside(kept, expected):
+    (kept / "owner").unlink()
+    (kept / "owner").mkdir()
+    labels, computed = resumed(kept)
+    assert computed == 0
+    assert np.array_equal(labels, expected)
+
+
+def test_two_folders_and_no_name_are_refused(tmp_path):
+    for name in ("checkpoint", "resume", "certificate"):
+        with pytest.raises(InputError, match=f"{name} is '', an empty name"):
+            dope.minimize(picture(), **{name: ""}, **SETTINGS)
+    method = dope.Bracketing(checkpoint=str(tmp_path / "one"))
+    with pytest.raises(InputError, match="names a folder of its own"):
+        dope.minimize(picture(), checkpoint=tmp_path / "other", method=method, **SETTINGS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_parts_that_are_dropped_have_no_certificate(tmp_path):
+    image = np.zeros((12, 12), dtype=np.uint8)
+    scribbles = np.zeros_like(image)
+    scribbles[2, 2], scribbles[9, 9] = 1, 2
+    with pytest.raises(InputError, match="connected=True drops parts"):
+        dope.segment(image, scribbles=scribbles, connected=True, certificate=tmp_path / "proof", **SETTINGS)
+
+
 def test_posts_without_their_manifest_are_nobodys(kept):
     (kept / "manifest.json").unlink()
     with pytest.raises(InputError, match="not empty"):

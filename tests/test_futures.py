@@ -121,6 +121,33 @@ def test_who_dies_whenever_he_starts_is_given_up():
                 crew.ask([0])
 
 
+@dataclass(frozen=True)
+class DiesAtFirst:
+    """Ends its process the first few times that it is asked; a file says how often that was."""
+
+    file: Path
+    times: int
+
+    def __call__(self):
+        with self.file.open("ab+") as stream:
+            stream.write(b".")
+            number = stream.tell()
+        if number <= self.times:
+            os._exit(1)
+        return number
+
+
+@unix
+@pytest.mark.slow
+def test_processes_that_have_answered_may_be_killed_more_often(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    with Futures(lambda: ProcessPoolExecutor(1, spawn)) as executor, executor.gather([Caller()]) as crew:
+        assert crew.ask([os.getpid]) != [os.getpid()]
+        assert crew.ask([DiesAtFirst(tmp_path / "asked", 5)]) == [6]
+        with pytest.raises(DopeError, match=r"broke \d+ times in a row, with no answer|was lost 10 times"):
+            crew.ask([DiesAtFirst(tmp_path / "again", 100)])
+
+
 def test_a_function_that_makes_no_executor_is_named():
     with pytest.raises(InputError, match=r"the function gave int, which has no submit"):
         Futures(int)

@@ -63,6 +63,7 @@ class FolderBoard:
     def begin(self, manifest: dict[str, Any]) -> None:
         self._identity = _goes_on(self.folder, manifest) if self._resume else _begun(self.folder, manifest)
         self._token = secrets.token_hex(16)
+        _make_way(self.folder / OWNER)
         write_durably(self.folder / OWNER, self._token.encode())
 
     def require_owner(self) -> None:
@@ -232,8 +233,9 @@ def _goes_on(folder: Path, manifest: dict[str, Any]) -> str:
     if "blocks" in different and "arrays" in different:
         different.remove("arrays")  # whose hash is one of the blocks
     if different:
+        verb = "differs" if len(different) == 1 else "differ"
         raise InputError(
-            f"{folder} is a checkpoint of something else, its {' and '.join(different)} differ; expected the same "
+            f"{folder} is a checkpoint of something else, its {' and '.join(different)} {verb}; expected the same "
             f"arrays and settings as then."
         )
     return _identity(found)

@@ -242,7 +242,8 @@ class Link:
                 )
         except Exception as error:
             raise DopeError(
-                f"Dask({self.address!r}): the processes could not be started ({text_of(error)}). {guard}"
+                f"Dask({self.address!r}): the processes could not be started ({text_of(error)}): they were killed, for "
+                f"lack of memory perhaps, or ran the script that starts them. {guard}"
             ) from error
         self._opened.append(cluster)
         self._opened.append(_new_client(cluster))

@@ -44,8 +44,9 @@ from dope.protocols import Recipe
 
 T = TypeVar("T")
 
-# So many executors in a row may break before they have answered anything.
-MOST_BREAKS = 3
+# So many executors in a row may break without an answer in between: of a kind that has never answered, and of one that
+# has, whose workers can start and were killed since.
+MOST_BREAKS, MOST_BREAKS_LATER = 3, 10
 # A task tells of so many runs that ended last, for workers that do not see the file.
 ENDED_RUNS = 8
 EXAMPLE = "dope.Futures(lambda: ProcessPoolExecutor(4))"
@@ -157,6 +158,7 @@ class Link:
         self._executor: Submits | None = None if makes else _checked(executor, "got")
         self._broken: BaseException | None = None
         self._breaks = 0  # since it was opened, or something was answered
+        self._answered = False
         self._opened: list[Submits] = []  # what is ours to shut down
         self._lock = threading.Lock()
         weakref.finalize(self, _let_go, self._opened).atexit = False  # `_end_all` comes earlier
@@ -198,8 +200,13 @@ class Link:
         self._executor = self._broken = None
         _shut_down_each(self._opened)
         self._breaks += 1
-        if self._breaks < MOST_BREAKS:
+        if self._breaks < (MOST_BREAKS_LATER if self._answered else MOST_BREAKS):
             return
+        if self._answered:
+            raise DopeError(
+                f"{self.title} broke {self._breaks} times in a row, with no answer in between ({text_of(error)}): its "
+                "workers die, most likely for lack of memory. Take smaller blocks, or give workers more memory."
+            ) from error
         raise DopeError(
             f"{self.title} broke {MOST_BREAKS} times before it had answered anything ({text_of(error)}): its workers "
             "died, most likely for lack of memory, or could not start. Take smaller blocks, give workers more memory, "
@@ -242,7 +249,7 @@ class Link:
         answer: Any
         try:
             answer = future.result()
-            self._breaks = 0
+            self._breaks, self._answered = 0, True
         except (ImportError, AttributeError) as error:
             answer = Unreadable(error)
         except futures.BrokenExecutor as error:

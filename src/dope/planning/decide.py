@@ -220,6 +220,11 @@ class _Asked:
     def _method(self, solver: BlockSolver, executor: Executor) -> tuple[Method, str, bool]:
         """The method, why, and whether it reads box by box."""
         if self.method is not None:
+            if self.folder is not None and getattr(self.method, "checkpoint", None) is not None:
+                raise InputError(
+                    f"checkpoint or resume is {self.folder}, and method is {self.method!r}, which names a folder of "
+                    f"its own; expected one of the two."
+                )
             if self.folder is not None and not getattr(self.method, "resumable", False):
                 raise InputError(
                     f"method is {self.method!r}, which keeps no checkpoint; Bracketing() and Admm() do. Leave method "
@@ -440,6 +445,8 @@ def _folder(name: str, path: object) -> str | None:
     """The name of a folder, if one is given."""
     if path is not None and not isinstance(path, (str, os.PathLike)):
         raise InputError(f"{name} is {path!r}; expected the path of a folder, or None.")
+    if path is not None and not os.fspath(path):
+        raise InputError(f"{name} is {path!r}, an empty name; expected the path of a folder, or None.")
     return None if path is None else os.fspath(path)
 
 

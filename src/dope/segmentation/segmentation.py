@@ -331,6 +331,11 @@ class Segmentation:
                 f"certificate is {folders['certificate']}, and rounds of re-estimation have several energies; expected "
                 f"rounds=0. Leave certificate out."
             )
+        if self.connected and folders.get("certificate") is not None:
+            raise InputError(
+                f"certificate is {folders['certificate']}, and connected=True drops parts of the labels that it would "
+                f"prove; expected connected=False. Leave certificate out."
+            )
         evidence = self.known()
         frame, estimated = self._frame(evidence), REESTIMATION_BYTES if self.estimates else 0
         if out is not None:
