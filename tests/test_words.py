@@ -56,9 +56,9 @@ def test_directed_capacities_are_shown_the_way():
 @pytest.mark.parametrize(
     ("image", "known", "words"),
     [
-        ((40, 50), (3, 40, 50), "map[k] of class k"),
-        ((40, 50), (40, 50, 3), "map[:, :, k] of class k"),
-        ((40, 50, 3), (2, 40, 50), "map[k] of class k"),
+        ((40, 50), (3, 40, 50), "3 classes adds up to 1.5"),
+        ((40, 50), (40, 50, 3), "3 classes adds up to 1.5"),
+        ((40, 50, 3), (3, 40, 50), "3 classes adds up to 1.5"),
         ((3, 40, 50), (40, 50), "channel_axis=0"),
         ((5, 6, 7), (18, 7, 6, 5), "np.transpose(map[k], (2, 1, 0)) of class k"),
         ((7, 6, 6), (6, 6, 7), "np.transpose(map, (2, 1, 0))"),

@@ -115,7 +115,9 @@ def segment(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and compute nothing.")] = False,
 ) -> None:
-    """Segment an image or volume from strokes, a probability map or a rectangle: foreground, or several classes.
+    """Segment an image or volume from strokes, a probability map or a rectangle.
+
+    The labels are foreground and background, or several classes.
 
     Examples: dope segment photo.jpg --scribbles strokes.json -o mask.png --overlay overlay.png
 

@@ -74,8 +74,8 @@ def probability_costs(probability: ArrayLike, *, clamp: float = 1e-3) -> NDArray
 
     Examples
     --------
-    >>> probability_costs([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]).round(2).tolist()
-    [[0.69..., 1.38..., 1.38...], [0.0, 6.90..., 6.90...]]
+    >>> (100 * probability_costs([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])).round().astype(int).tolist()
+    [[69, 139, 139], [0, 691, 691]]
     """
     soft = as_numbers("probability", probability)
     if soft.ndim == 0:

@@ -27,6 +27,10 @@ Names = int | Sequence[str]
 """How many classes there are, or what they are called."""
 
 
+# Channels that an image may have whose last axis nobody has named.
+MOST_COLORS = 4
+
+
 @dataclass(frozen=True)
 class Classes:
     """The number that labels have for each class, in ascending order, and what each is called."""
@@ -279,6 +283,8 @@ class SoftAxes:
             axis = _axis(label_axis, found)
             fits = [axis] if found[:axis] + found[axis + 1 :] in fitting else []
         else:
+            if channel_axis is None and not several and pixels[-1] > MOST_COLORS:
+                fitting = [pixels]  # else a map of foreground that does not fit could pass for one of classes
             fits = [k for k in dict.fromkeys((0, len(found) - 1)) if found and found[:k] + found[k + 1 :] in fitting]
         if len(fits) > 1:
             raise InputError(
