@@ -242,7 +242,10 @@ def _record(outcome: _Outcome) -> dict[str, Any]:
             "pairs": energy.pairs.number,
             "submodular": energy.submodular,
         },
-        "result": summary_of(outcome.result, outcome.stopped, outcome.clock),
+        "result": {
+            **summary_of(outcome.result, outcome.stopped, outcome.clock),
+            "counts": [int(number) for number in outcome.result.counts],
+        },
         "objective": outcome.objective,
         "trace": trace_of(outcome.result),
         "versions": versions(),
