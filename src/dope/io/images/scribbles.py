@@ -64,6 +64,7 @@ _MOST_BYTES = 8 << 20
 _MOST_BRUSHED = 1 << 30
 # Pixels that are drawn at a time: whole rows, of which the canvas takes a byte each.
 _CANVAS_PIXELS = 1 << 22
+_WIDEST = 1 << 26  # pixels of a row, the least that is drawn
 _LONGEST = 40  # of what an error repeats
 
 
@@ -373,6 +374,8 @@ def _drawn(
 ) -> DrawnStrokes:
     if "width" in entry or "height" in entry:
         _check_size(path, (entry.get("width", width), entry.get("height", height)), (width, height))
+    if width > _WIDEST:
+        raise InputError(f"{path}: strokes on a picture {width:,} pixels wide; expected at most {_WIDEST:,}")
     radius = entry.get("brush_radius", _DEFAULT_RADIUS)
     if not _is_number(radius) or not 0 <= radius <= max(height, width):
         raise InputError(f"{path}: brush_radius is {_shown(radius)}; expected a number of pixels, such as 5")
