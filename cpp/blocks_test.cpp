@@ -282,12 +282,20 @@ class Apart {
         return moved;
     }
 
-    // The bytes of a block are all of it.
+    // The bytes of a block and of its stores are all of it.
     void maybe_fold(std::size_t k) {
         if (random_() % 3 != 0) return;
         const std::vector<char> saved = homes_[k]->save(k);
+        std::vector<std::vector<std::byte>> kept;
+        for (const auto& store : homes_[k]->stores()) kept.emplace_back(store.begin(), store.end());
         homes_[k] = make_();
         homes_[k]->finish();
+        const auto stores = homes_[k]->stores();
+        CHECK(stores.size() == kept.size());
+        for (std::size_t i = 0; i < kept.size(); ++i) {
+            CHECK(stores[i].size() == kept[i].size());
+            std::copy(kept[i].begin(), kept[i].end(), stores[i].begin());
+        }
         homes_[k]->load(k, saved.data(), saved.size());
         homes_[k]->check(k);
     }
