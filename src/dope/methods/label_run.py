@@ -104,7 +104,7 @@ class LabelRun:
         self._bound = outside + rest.bound() - error
         self._value = outside + rest.energy.exactly(rest.labels)
         yield from self._bounded(rest, outside, error)
-        mover = Mover(rest.energy, rest.labels, rest.free, solve_with(self._problem))
+        mover = Mover(rest.energy, rest.labels, rest.free, solve_with(self._problem), cut_off=self._kind == "jump")
         done, changed = 0, 1
         while changed and not self._closed and (cycles is None or done < cycles):
             changed = sum(mover.cycle(self._kind))
@@ -112,6 +112,8 @@ class LabelRun:
                 self._put(rest.part, rest.labels)
             self._value = outside + rest.energy.exactly(rest.labels)
             done += 1
+            if mover.at_minimum:
+                self._bound = self._value - error
             yield self._step("move", changed=changed, labels=True)
 
     @property
