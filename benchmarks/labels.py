@@ -7,7 +7,8 @@ call that a user makes, arrays in and labels out, without what is imported; ener
 all solvers take turns. Appends a line for each run to benchmarks/results/labels.jsonl.
 
     dope            Moves(bound=0), until no move gains
-    dope, one cycle the same, each move once
+    dope, 1 cycle   the same, each move once
+    dope, 2 cycles  and twice
     dope, default   minimize(energy): bounds, too
     dope, slow      500 rounds of message passing, moves from its labels
     gco             gco-wrapper, expansions, and swaps
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +85,8 @@ def by_fastmin(case: LabelCase, moves: str) -> Found:
 
 SOLVERS: dict[str, Callable[[LabelCase], Found]] = {
     "dope": by_moves,
-    "dope, one cycle": lambda case: by_moves(case, cycles=1),
+    "dope, 1 cycle": lambda case: by_moves(case, cycles=1),
+    "dope, 2 cycles": lambda case: by_moves(case, cycles=2),
     "dope, default": by_default,
     "dope, slow": slowly,
     "gco expansion": lambda case: by_gco(case, "expansion"),
@@ -95,13 +98,17 @@ SOLVERS: dict[str, Callable[[LabelCase], Found]] = {
 
 def measure(name: str, solver: str) -> None:
     """Print what one solver finds for one case."""
-    import dope  # noqa: F401  what is imported does not count
-
     case = label_case(name)
+    SOLVERS[solver](_small(case))  # what is imported does not count
     began, busy = time.perf_counter(), time.process_time()
     labels, bound = SOLVERS[solver](case)
     seconds, used = time.perf_counter() - began, time.process_time() - busy
     print(json.dumps({"energy": case.energy(labels), "bound": bound, "seconds": seconds, "cpu_seconds": used}))
+
+
+def _small(case: LabelCase) -> LabelCase:
+    corner = slice(0, 8), slice(0, 8)
+    return replace(case, costs=case.costs[corner], down=case.down[corner], right=case.right[corner])
 
 
 def run(name: str, solver: str, limit: float) -> dict[str, Any]:

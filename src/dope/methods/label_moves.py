@@ -55,9 +55,10 @@ Solve = Callable[[Energy, BinaryLabels], Answer]
 FIRST_EXPANSIONS = 32
 
 
-# How far R reaches beyond D, and up to which part of all sites it is worth its trouble.
+# How far R reaches beyond D, and up to which part of all sites it is tried. On the tsukuba pair regions of a few
+# hundred sites tell in a fifth of a whole cut's time; of those of 10 % of all, parts reach the border too often.
 REACH = 6
-WORTH_A_REGION = 0.5
+WORTH_A_REGION = 0.02
 
 
 @dataclass(eq=False)
@@ -179,7 +180,10 @@ class Mover:
         pairs = self.energy.pairs
         if since is None or not self.exact or not isinstance(pairs, GridPairs):
             return None
-        news = grown(self._changed > since, pairs.reach)
+        recent = self._changed > since
+        if np.count_nonzero(recent) > WORTH_A_REGION * recent.size:
+            return None
+        news = grown(recent, pairs.reach)
         region = grown(news, [REACH] * news.ndim) & self.free
         if np.count_nonzero(region) > WORTH_A_REGION * region.size:
             return None
