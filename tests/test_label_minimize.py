@@ -189,7 +189,7 @@ def test_an_earlier_result_is_a_start():
 def test_plans_say_what_is_done_and_why():
     words = str(dope.plan(blob()))
     assert re.search(r"number of labels\s+4", words) and "a cut for each label proves" in words
-    assert "swaps" in str(dope.plan(quadratic(regions())))
+    assert "jumps" in str(dope.plan(quadratic(regions())))
     table = np.array([[0, -1.0], [-1, 0]])
     assert "fusions" in str(dope.plan(LabelEnergy.grid(regions(labels=2), metric=table)))
     graph = LabelEnergy.graph(np.zeros((4, 3)), [[0, 1], [1, 2]], [1.0, 2.0])

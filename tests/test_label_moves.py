@@ -1,5 +1,7 @@
 """Proofs, moves and bounds of several labels against brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 import dope
 from dope import InputError, LabelEnergy, Moves, Serial
+from dope.methods import label_moves
 from dope.methods.label_arrays import LabelArrays
 from dope.methods.label_moves import Mover, solving
 from dope.methods.label_run import LabelRun
@@ -18,6 +21,7 @@ from label_problems import all_labels, energies_of, graphs, grids, minimizers, s
 from profiles import examples
 
 ANY = st.one_of(grids(), graphs(), tables())
+ORDERED = ["linear", "quadratic", ("linear", 2), ("quadratic", 3)]
 POTTS = st.one_of(grids(kinds=["potts"]), graphs(kinds=["potts"]))
 
 
@@ -44,11 +48,13 @@ def test_bounds_and_energies_are_what_they_claim_to_be(energy):
     check_claims(energy, solved(energy))
 
 
-@pytest.mark.parametrize("kind", ["expansion", "swap", "fusion"])
+@pytest.mark.parametrize("kind", ["expansion", "swap", "fusion", "jump"])
 @given(energy=ANY)
 @examples(30)
 def test_moves_of_a_kind_are_right_or_refused(kind, energy):
-    if {"expansion": energy.is_metric, "swap": energy.is_semimetric, "fusion": True}[kind]:
+    ordered = energy.metric is not None and energy.metric.is_ordered
+    jumps = ordered and energy.is_semimetric
+    if {"expansion": energy.is_metric, "swap": energy.is_semimetric, "fusion": True, "jump": jumps}[kind]:
         check_claims(energy, solved(energy, method=Moves(kind=kind)))
     else:
         with pytest.raises(InputError, match=r"^[^\n]*Moves\(kind=[^\n]*$"):
@@ -102,6 +108,81 @@ def test_no_move_raises_the_energy(energy, data):
             before = now
     changed = mover.fuse(rng.integers(0, energy.label_count, energy.shape).astype(energy.label_type))
     assert energy.exactly(mover.labels) < before if changed else energy.exactly(mover.labels) == before
+
+
+@given(energy=st.one_of(grids(kinds=ORDERED), graphs(kinds=ORDERED)), data=st.data())
+@examples(60)
+def test_jumps_that_are_cut_off_raise_nothing(energy, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    labels = rng.integers(0, energy.label_count, energy.shape).astype(energy.label_type)
+    labels[~sites_of(energy)] = 0
+    mover = Mover(energy, labels, sites_of(energy), solving(dope.MaxFlow()), cut_off=True)
+    before = energy.exactly(labels)
+    for changed in mover.cycle("jump"):
+        now = energy.exactly(mover.labels)
+        assert now < before if changed else now == before
+        before = now
+
+
+@given(energy=st.one_of(grids(kinds=["linear", "quadratic"]), graphs(kinds=["linear", "quadratic"])), data=st.data())
+@examples(60)
+def test_jumps_find_the_minimum_where_all_is_convex(energy, data):
+    targets = np.array(
+        data.draw(st.lists(st.integers(-1, 4), min_size=energy.pairs.sites, max_size=energy.pairs.sites))
+    )
+    apart = np.arange(energy.label_count) - targets.reshape(energy.shape)[..., None]
+    convex = replace(energy, costs=np.abs(apart) if data.draw(st.booleans()) else apart**2)
+    result = solved(convex)
+    least, _ = minimizers(convex)
+    assert convex.is_convex
+    assert result.energy == pytest.approx(least, rel=1e-9, abs=1e-9)
+    if result.rounding_error == 0.0 and convex.pairs.binary_places() is not None:
+        assert result.exact and result.lower_bound == result.energy
+
+
+@pytest.mark.parametrize(("metric", "convex"), [("linear", True), (("quadratic", 3), False), (("quadratic", 4), True)])
+def test_convex_is_what_bends_upwards_only(metric, convex):
+    costs = np.array([[[4, 1, 0]], [[200, 0, 7]]], dtype=np.uint8)
+    assert LabelEnergy.grid(costs, metric=metric).is_convex is convex
+    assert not LabelEnergy.grid(costs[..., ::2].repeat(2, -1)[..., :3], metric=metric).is_convex
+    assert not LabelEnergy.grid(np.array([[[0, 2, 3]]]), metric="linear").is_convex
+
+
+@pytest.mark.parametrize("shape", [(40,), (14, 17), (6, 5, 7)], ids=str)
+@given(seed=st.integers(0, 1 << 16), metric=st.sampled_from(["potts", ("linear", 2)]), kernel=st.sampled_from([3, 5]))
+@examples(12)
+def test_expansions_near_what_changed_are_those_of_everything(shape, seed, metric, kernel):
+    rng = np.random.default_rng(seed)
+    mask = rng.random(shape) < 0.9
+    mask.flat[0] = True
+    energy = LabelEnergy.grid(rng.integers(0, 9, (*shape, 5)), lam=2, kernel=kernel, mask=mask, metric=metric)
+    whole = np.rint(2 * energy.pairs.factors)
+    energy = replace(energy, pairs=replace(energy.pairs, factors=whole, bounds=np.stack([whole, whole], axis=1)))
+    found = []
+    for worth, reach in ((-1.0, 1), (1.0, 1), (1.0, 3)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(label_moves, "WORTH_A_REGION", worth)
+            patch.setattr(label_moves, "REACH", reach)
+            start = rng.integers(0, 5, shape) if not found else found[0][0]
+            start = np.where(mask, start, 0).astype(np.uint8)
+            mover = Mover(energy, start.copy(), mask.copy(), solving(dope.MaxFlow()))
+            changes = [sum(mover.cycle("expansion")) for _ in range(8)]
+            found.append((start, mover.labels, changes))
+    for _, labels, changes in found[1:]:
+        assert (labels == found[0][1]).all() and changes == found[0][2]
+
+
+def test_a_box_around_sites_and_what_is_reached_within_a_mask():
+    one = np.zeros((1, 15), dtype=np.bool_)
+    one[0, 7] = True
+    for reach in range(9):
+        assert (
+            np.flatnonzero(label_moves.grown(one, [2, reach])).tolist() == [*range(max(0, 7 - reach), 8 + reach)][:15]
+        )
+    way = np.array([1, 1, 0, 1, 1, 1, 0, 1], dtype=np.bool_)
+    seeds = np.array([0, 0, 0, 0, 0, 1, 0, 0], dtype=np.bool_)
+    assert np.flatnonzero(label_moves.reached(way, seeds, [1])).tolist() == [3, 4, 5]
+    assert np.flatnonzero(label_moves.reached(way, seeds, [2])).tolist() == [0, 1, 3, 4, 5, 7]
 
 
 @given(energy=st.one_of(grids(kinds=["potts", "linear"]), graphs(kinds=["potts", "linear"])))
@@ -174,7 +255,7 @@ def test_a_table_that_is_no_metric_names_its_triple_and_what_to_use():
         solved(repelling, method=Moves(kind="expansion"))
 
 
-@pytest.mark.parametrize("settings", [{"kind": "jump"}, {"cycles": -1}, {"cycles": 1.5}, {"prove": 2}], ids=str)
+@pytest.mark.parametrize("settings", [{"kind": "hop"}, {"cycles": -1}, {"cycles": 1.5}, {"prove": 2}], ids=str)
 def test_settings_that_make_no_sense_are_refused(settings):
     with pytest.raises(InputError, match=f"Moves: {next(iter(settings))} is"):
         Moves(**settings)

@@ -20,8 +20,8 @@ STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SLOW = ("choose", "energies", "formats", "large", "photo")
 SOAK = ("mri",)  # and what brings the scan is large
 NAMES = (
-    "choose", "energies", "formats", "large", "mri", "photo", "python", "several_scribbles", "signed", "softmax", "tv",
-    "watching",
+    "choose", "energies", "formats", "large", "mri", "photo", "python", "several_scribbles", "signed", "softmax",
+    "stereo", "tv", "watching",
 )  # fmt: skip
 # After its first command with one pixel of 64: eight million take half a minute. `make soak` takes them all.
 REDUCED = ("photo",)

@@ -215,6 +215,19 @@ class LabelEnergy:
             return self.pairs.swappable
         return self._attractive and self._rule.is_semimetric
 
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether costs are in memory and convex in the label, and V is in the difference of two labels."""
+        if self.metric is None or not self.metric.is_convex(self.label_count) or not self._attractive:
+            return False
+        return self.in_memory and all(self._convex_at(strip) for strip in _strips(self.costs))
+
+    def _convex_at(self, strip: Box) -> bool:
+        """Whether no second difference is negative; unsigned costs are not to wrap, nor are float32 to be rounded."""
+        here = self.costs[strip].astype(np.float64)
+        bent: Mask = np.any(here[..., 2:] + here[..., :-2] < 2.0 * here[..., 1:-1], axis=-1)
+        return not np.any(bent if self._inside is None else bent & self._inside[strip])
+
     @property
     def _attractive(self) -> bool:
         assert not isinstance(self.pairs, TablePairs)
@@ -299,8 +312,10 @@ class LabelEnergy:
         """c_i(x_i) of every site, 0 outside the mask."""
         paid = np.empty(self.shape)
         for strip in _strips(self.costs):
-            chosen = np.take_along_axis(self.costs[strip], labels[strip][..., None].astype(np.intp), -1)
-            paid[strip] = chosen[..., 0]
+            # By flat places: take_along_axis takes three times as long.
+            here, places = self.costs[strip].reshape(-1), labels[strip].reshape(-1).astype(np.intp)
+            places += np.arange(0, here.size, self.label_count)
+            paid[strip] = here.take(places).reshape(labels[strip].shape)
         if (inside := self._inside) is not None:
             paid[~inside] = 0.0
         return paid

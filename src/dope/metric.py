@@ -85,6 +85,17 @@ class Metric:
         """Whether no two labels cost less than equal ones: a swap of two labels is a minimum cut then."""
         return self.table is None or bool((self.table >= 0.0).all())
 
+    def is_convex(self, label_count: int) -> bool:
+        """Whether V is a convex function of a - b for so many labels."""
+        if self.kind not in ("linear", "quadratic"):
+            return False
+        return self.limit >= float(label_count - 1) ** (1 if self.kind == "linear" else 2)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether V follows from how far apart two labels are."""
+        return self.kind in ("linear", "quadratic")
+
     def broken_triple(self, label_count: int) -> tuple[int, int, int] | None:
         """Labels a, b, c with V(a, c) > V(a, b) + V(b, c), of which the detour saves most; None in a metric.
 

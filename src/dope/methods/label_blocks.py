@@ -97,11 +97,12 @@ class Improve:
         number = int(np.count_nonzero(free))
         if number < WORTH_A_GRAPH * free.size and block.energy.metric is not None:
             part = joined([block.piece(labels, free)], block.energy.metric)
-            moved = Mover(part.energy, labels[free], np.ones(number, dtype=np.bool_), solving(block.solver))
+            everywhere, cut = np.ones(number, dtype=np.bool_), self.kind == "jump"
+            moved = Mover(part.energy, labels[free], everywhere, solving(block.solver), cut)
             changed = moved.settle(self.kind)
             labels[free] = moved.labels
         else:
-            within = Mover(block.energy.at(block.region), labels, free, solving(block.solver))
+            within = Mover(block.energy.at(block.region), labels, free, solving(block.solver), self.kind == "jump")
             changed = within.settle(self.kind)
         return labels[own].copy() if changed else None
 

@@ -32,7 +32,9 @@ class Moves:
 
     Attributes
     ----------
-    kind : "expansion" for a metric, "swap" for a semi-metric, "fusion" for anything; None chooses the first that fits.
+    kind : "expansion" for a metric, "swap" for a semi-metric, "fusion" for anything; "jump", up and down by powers of
+        two, and expansions, for labels with an order: a linear or quadratic metric, with a limit or without. None
+        chooses expansions of a metric, jumps where these find a minimum or V is quadratic, else the first that fits.
     prove : whether labels are proved first, where the metric is Potts and no weight is negative.
     cycles : at most so many times through all moves, None for as many as lower the energy.
     bound : at most so many rounds of message passing over what is not proved, for a lower bound and labels that moves
@@ -92,12 +94,25 @@ def label_energy_of(problem: Problem) -> LabelEnergy:
 def kind_for(energy: LabelEnergy, kind: Kind | None) -> Kind:
     """The moves that suit an energy; those that a caller wants, if they do."""
     if kind is None:
-        return "expansion" if energy.is_metric else "swap" if energy.is_semimetric else "fusion"
+        if energy.is_convex:
+            return "jump"
+        ordered = energy.metric is not None and energy.metric.is_ordered
+        return "expansion" if energy.is_metric else _first_of_semimetric(ordered) if energy.is_semimetric else "fusion"
+    if kind == "jump" and (energy.metric is None or not energy.metric.is_ordered or not energy.is_semimetric):
+        found = energy.metric or "a table per pair"
+        raise InputError(
+            f"Moves: kind is 'jump', and the metric is {found}, or a pair weight below 0; expected linear or "
+            f"quadratic, and weights of 0 or more: leave kind out, or use Moves(kind='fusion')."
+        )
     if kind == "expansion" and not energy.is_metric:
         raise InputError(f"Moves: kind is 'expansion', {_fault(energy, 'expansion')}")
     if kind == "swap" and not energy.is_semimetric:
         raise InputError(f"Moves: kind is 'swap', {_fault(energy, 'swap')}")
     return kind
+
+
+def _first_of_semimetric(ordered: bool) -> Kind:
+    return "jump" if ordered else "swap"
 
 
 def _fault(energy: LabelEnergy, kind: Kind) -> str:

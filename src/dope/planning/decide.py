@@ -292,8 +292,15 @@ class _Asked:
         rule = energy.metric
         if rule is not None and rule.kind == "potts" and energy.is_metric:
             return Moves(), "a cut for each label proves what it can, and expansions lower the rest"
+        if energy.is_convex:
+            return (
+                Moves(),
+                "jumps up and down, each a minimum cut: costs and metric are convex, so they find the minimum",
+            )
         if energy.is_metric:
             return Moves(), "expansions, each a minimum cut, as no detour between labels is shorter"
+        if energy.is_semimetric and rule is not None and rule.is_ordered:
+            return Moves(), "jumps up and down and expansions, cut off where detours between labels are too short"
         if energy.is_semimetric:
             return Moves(), "swaps, each a minimum cut; for expansions detours between labels are too short"
         return Moves(), "fusions, as some labels cost less than equal ones, or some weights are negative"
