@@ -28,6 +28,9 @@ from dope.rounding import nearest, rounded_down
 from dope.steps import LabelStep
 from dope.sums import exact_sum
 
+# Ties are settled among at most so many open sites: one label at a time, each a cut for every label that follows.
+MOST_TIES = 1 << 17
+
 
 class LabelRun:
     """Its labels are those of the ground; `rest` is what is paid outside the part that is left."""
@@ -83,6 +86,8 @@ class LabelRun:
             problem = replace(self._problem, partition=Partition.graph(pairs, 1))
             proof = LabelProof(part.energy, problem)
             changed = sum(proof.prove(label) for label in range(self._energy.label_count))
+            if not changed and len(part.sites) <= MOST_TIES:
+                changed = proof.settle()
             if not changed:
                 return part
             self.ground.rounding_error += proof.rounding_error + part.slack
