@@ -69,7 +69,8 @@ def main() -> None:
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
     for settings in wanted(options):
-        record = {**settings, **measured(settings, program=__file__)}
+        commit = lines.commit()  # sources may change while this runs
+        record = {**settings, **measured(settings, program=__file__), "commit": commit}
         record["command"] = " ".join(["python", "benchmarks/labels_large.py", *sys.argv[1:]])
         lines.append(options.results, [record])
         print(json.dumps(record), flush=True)
