@@ -9,12 +9,17 @@ u(a) + u(b) >= 0, S_a - S_b and S_b - S_a would together cost no more than S_a a
 of all labels are counted in one scale, so all this is true of one energy in integers: c_i(b) - min c_i is rounded, and
 u(a) follows from that.
 
+Sites are left open where costs tie, too. The largest minimizer T_a tells as much of its label: some labels of least
+energy have x_i = a in all of T_a. But T_a and T_b may overlap, so this is for one label, and the others are looked at
+once its sites are fixed (`settle`).
+
 A site with u_i(a) >= sum_j w_ij is in no S_a: leaving it out costs no more. So a cut needs only the box that holds the
 others, and their neighbours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -46,6 +51,7 @@ class LabelProof:
         inside = self._pairs.inside if isinstance(self._pairs, GridPairs) else None
         self._margins = Margins.of(energy)
         self._solver = require_flow_solver(problem.solver, "open_flow", method="a proof of labels")
+        self._labels_there = energy.label_count
         margins, sites = self._margins, self._pairs.sites
         of_pairs = self._pairs.binary_places()
         places = None if of_pairs is None or margins.places is None else max(of_pairs, margins.places)
@@ -64,10 +70,18 @@ class LabelProof:
 
     def prove(self, label: int) -> int:
         """Decide sites for a label; how many."""
+        return self._claim(label, self._smallest)
+
+    def settle(self) -> int:
+        """Of a graph: decide sites for the first label whose largest minimizer holds any; how many."""
+        claims = (self._claim(label, self._largest) for label in range(self._labels_there))
+        return next(filter(None, claims), 0)
+
+    def _claim(self, label: int, minimizer: Callable[[int, Index], Mask]) -> int:
         where = self._candidates(label)
         if where is None:
             return 0
-        claimed = self._cut(label, where)
+        claimed = minimizer(label, where)
         if not self.open[where][claimed].all():
             raise DopeError("a site is proved for two labels; this is a fault of dope, please report it.")
         _put(self.open, where, claimed, False)
@@ -80,7 +94,7 @@ class LabelProof:
         unary = self._margins.unary(label, everything)
         if self._inside is not None:
             unary[~self._inside] = np.inf
-        if not (unary < 0.0).any():
+        if not (unary <= 0.0).any():
             return None
         # In integers, weights and prices are up to half a unit from what they are.
         most = self._pairs.strength + (self._pairs.degree + 2) / self.fixed.scale
@@ -92,7 +106,15 @@ class LabelProof:
         assert box is not None
         return self._pairs.around(box)
 
-    def _cut(self, label: int, where: Index) -> Mask:
+    def _largest(self, label: int, where: Index) -> Mask:
+        """The largest minimizer, as a mask of the place, of a graph."""
+        pairs = self._pairs
+        assert isinstance(pairs, GraphPairs)
+        flow = self._solver.open_flow(pairs if isinstance(where, tuple) else pairs.crop(where), self.fixed)
+        flow.minimize(np.ascontiguousarray(self._margins.unary(label, where)))
+        return flow.labels(True)
+
+    def _smallest(self, label: int, where: Index) -> Mask:
         """The smallest minimizer, as a mask of the place."""
         unary, problem, pairs = self._margins.unary(label, where), self._problem, self._pairs
         if isinstance(pairs, GridPairs):

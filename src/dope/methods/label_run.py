@@ -21,12 +21,16 @@ from dope.methods.label_boxes import LabelBoxes
 from dope.methods.label_moves import Kind, Mover, Solve, solving
 from dope.methods.label_proof import LabelProof
 from dope.methods.open_part import MEMORY, PART_SHARE, OpenPart
+from dope.methods.small_parts import settle_small
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition
 from dope.protocols import Answer, FlowSolver, Problem
 from dope.rounding import nearest, rounded_down
 from dope.steps import LabelStep
 from dope.sums import exact_sum
+
+# Ties are settled among at most so many open sites: one label at a time, each a cut for every label that follows.
+MOST_TIES = 1 << 17
 
 
 class LabelRun:
@@ -71,6 +75,7 @@ class LabelRun:
             self._put(part, part.cheapest())
         if self._provable:
             part = yield from self._proved_again(part)
+            part = yield from self._settled(part)
         if len(part.sites):
             labels = self.ground.labels.ravel()[part.sites]
             yield from self._moved(_Rest(part.energy, labels, np.ones(len(labels), dtype=np.bool_), part), cycles)
@@ -83,6 +88,8 @@ class LabelRun:
             problem = replace(self._problem, partition=Partition.graph(pairs, 1))
             proof = LabelProof(part.energy, problem)
             changed = sum(proof.prove(label) for label in range(self._energy.label_count))
+            if not changed and len(part.sites) <= MOST_TIES:
+                changed = proof.settle()
             if not changed:
                 return part
             self.ground.rounding_error += proof.rounding_error + part.slack
@@ -93,6 +100,19 @@ class LabelRun:
             yield self._step("prove", changed=changed)
             part = part.rest(labels, proof.open)
         return part
+
+    def _settled(self, part: OpenPart) -> Any:
+        """What is left once all labellings of small pieces are looked at."""
+        found = settle_small(part.energy)
+        changed = int(np.count_nonzero(found.sites))
+        if not changed:
+            return part
+        labels = np.where(found.sites, found.labels, self.ground.labels.ravel()[part.sites])
+        self.ground.rounding_error += found.slack + part.slack
+        self._put(part, labels)
+        self.ground.open.reshape(-1)[part.sites[found.sites]] = False
+        yield self._step("prove", changed=changed)
+        return part.rest(labels, ~found.sites)
 
     def _put(self, part: OpenPart, labels: Labels) -> None:
         self.ground.labels.reshape(-1)[part.sites] = labels

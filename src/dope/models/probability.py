@@ -98,16 +98,23 @@ def probability_costs_at(
     table = _surprise(np.arange(256) / one, clamp) if soft.dtype == np.uint8 else None
     for start in range(0, number, max(1, _STRIP_SITES // classes)):
         part = slice(start, min(number, start + max(1, _STRIP_SITES // classes)))
-        p = rows[part].astype(np.float64) / one
-        if counted is not None:
-            p[~counted[part]] = 1.0 / classes
-        wrong = ~((p >= 0) & (p <= 1 + _ABOVE_ONE))  # NaN is neither
-        if wrong.any():
-            site, label = divmod(start * classes + int(np.argmax(wrong)), classes)
-            at = (*np.unravel_index(site, soft.shape[:-1]), label)
-            raise _out_of_range(soft[at], (*_place(at[:-1], box), label))
-        total = p.sum(axis=1)
+        if table is not None:  # bytes are between 0 and 1, and their sums are exact
+            costs[part] = table[rows[part]]
+            total = rows[part].astype(np.float32) @ np.ones(classes, dtype=np.float32) / one
+        else:
+            p = rows[part].astype(np.float64) / one
+            if counted is not None:
+                p[~counted[part]] = 1.0 / classes
+            wrong = ~((p >= 0) & (p <= 1 + _ABOVE_ONE))  # NaN is neither
+            if wrong.any():
+                site, label = divmod(start * classes + int(np.argmax(wrong)), classes)
+                at = (*np.unravel_index(site, soft.shape[:-1]), label)
+                raise _out_of_range(soft[at], (*_place(at[:-1], box), label))
+            costs[part] = _surprise(p, clamp)
+            total = p @ np.ones(classes)  # far quicker than a sum along a short axis
         wrong = np.abs(total - 1.0) > slack
+        if counted is not None:
+            wrong &= counted[part]
         if wrong.any():
             site = int(np.argmax(wrong))
             place = _place(np.unravel_index(start + site, soft.shape[:-1]), box)
@@ -115,7 +122,6 @@ def probability_costs_at(
                 f"probability of {classes} classes adds up to {total[site]:.6g} at {place}; expected 1. Put the "
                 f"network's output through a softmax over its classes first, or say which axis they are (label_axis)."
             )
-        costs[part] = _surprise(p, clamp) if table is None else table[rows[part]]
     if counted is not None:
         costs[~counted] = 0.0
     return costs.reshape(soft.shape)
