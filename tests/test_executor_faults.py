@@ -120,7 +120,10 @@ def test_a_method_goes_on_whoever_is_killed(fresh, method):
     here = dope.minimize(energy, blocks=8, method=method, executor=Serial())
     there = dope.minimize(energy, blocks=8, method=method, executor=fresh, watch=watch)
     np.testing.assert_array_equal(there.labels, here.labels)
-    assert [step.energy for step in there.trace] == [step.energy for step in here.trace]
+    if isinstance(method, Admm):
+        assert [step.energy for step in there.trace] == [step.energy for step in here.trace]
+    else:  # a block that is opened again may send another of its maximal flows, and rounds be more or fewer
+        assert (there.energy, there.lower_bound, there.exact) == (here.energy, here.lower_bound, True)
 
 
 @pytest.mark.slow

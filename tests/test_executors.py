@@ -158,6 +158,8 @@ class InterruptedCall:
                 raise KeyboardInterrupt
 
 
+# Python tells of an interrupt in a finalizer, and goes on.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("method", [Admm(rounds=2, sweeps=1, bound=0), Exact()], ids=str)
 @pytest.mark.parametrize("number", slow_but([8, 500], quick=[8]))

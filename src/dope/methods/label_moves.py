@@ -141,7 +141,9 @@ class Mover:
             _, a, b = cast("tuple[str, int, int]", move)
             either = self.free & ((labels == a) | (labels == b))
             changed = self._choose(np.where(either, kind(a), labels), np.where(either, kind(b), labels))
-        self._tried[move] = self._version
+        # What jumped once may gain by the same jump again.
+        if move[0] != "jump" or not changed:
+            self._tried[move] = self._version
         return changed
 
     def fuse(self, proposal: Labels) -> int:
