@@ -127,7 +127,9 @@ class LabelRun:
         error = Fraction(self.ground.rounding_error) + Fraction(slack)
         self._bound = outside + rest.bound() - error
         self._value = outside + rest.energy.exactly(rest.labels)
-        yield from self._bounded(rest, outside, error)
+        # Moves of convex costs end in a minimum, and prove it: messages would tell nothing more.
+        if not rest.energy.is_convex:
+            yield from self._bounded(rest, outside, error)
         mover = Mover(rest.energy, rest.labels, rest.free, solve_with(self._problem), cut_off=self._kind == "jump")
         done, changed = 0, 1
         while changed and not self._closed and (cycles is None or done < cycles):
@@ -139,6 +141,8 @@ class LabelRun:
             if mover.at_minimum:
                 self._bound = self._value - error
             yield self._step("move", changed=changed, labels=True)
+        if rest.energy.is_convex and not self._closed:
+            yield from self._bounded(rest, outside, error)
 
     @property
     def _closed(self) -> bool:
