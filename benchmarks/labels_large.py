@@ -2,7 +2,6 @@
 
     DOPE_DATA=... python benchmarks/labels_large.py mni brain crop potts tiled
     DOPE_DATA=... python benchmarks/labels_large.py brain --kernels 3 --blocks 1 8 64 --by grid
-    python benchmarks/labels_large.py --table
 
 mni      grey and white matter, and the rest (197 x 233 x 189), of the MNI152 maps that nilearn brings, contrast of
          its T1; the same problems of two labels, one for each label, are timed in the same run
@@ -12,7 +11,8 @@ tiled    the same mirrored to any side, four classes that hold the 18, from Zarr
 potts    2048^2 pixels, 8 labels: each pixel's logits are those of the truth, `signal` above the rest, under noise of 1
 
 Costs are -log p, p between 0.001 and 0.999. Each run is a process of its own, watched from outside as in large.py.
-Lines go to results/labels_large.jsonl; labels are kept in build/labels, so that runs can be compared.
+Lines go to results/labels_large.jsonl, for label_tables.py; labels are kept in build/labels, so that runs can be
+compared.
 """
 
 from __future__ import annotations
@@ -61,15 +61,11 @@ def main() -> None:
     parser.add_argument("--sides", nargs="+", type=int, default=[512], help="of tiled")
     parser.add_argument("--memory", help="what dope is allowed; of tiled 8GB, unless said")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--table", action="store_true", help="print the results, and run nothing")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
         settings = json.loads(options.run)
         print(json.dumps(RUNS[settings.pop("case")](**settings)))
-        return
-    if options.table:
-        print(table(lines.read(options.results)))
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
     for settings in wanted(options):
@@ -168,7 +164,7 @@ def crop(neighbors: str, solver: str) -> dict[str, Any]:
 
     scan, soft = scan_and_softmax()
     box = tuple(slice(there.min(), there.max() + 1) for there in np.nonzero(soft.argmax(axis=-1)))
-    costs = np.rint(1000 * probability_costs(soft[box])).astype(np.int32)
+    costs = np.rint(50 * probability_costs(soft[box])).astype(np.int32)
     steps = np.array(KERNELS[neighbors] if neighbors == "26" else [[0, 0, 1], [0, 1, 0], [1, 0, 0]])
     weights = [_contrast(scan[box].astype(float), step) for step in steps]
     begun, busy = time.perf_counter(), time.process_time()
@@ -188,11 +184,11 @@ def crop(neighbors: str, solver: str) -> dict[str, Any]:
 
 
 def _contrast(scan: npt.NDArray[np.float64], step: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
-    """Of each site and the one a step further, in thousandths; 0 where there is none."""
+    """Of each site and the one a step further, in fiftieths; 0 where there is none."""
     begin, end = _ends(step)
     squared = (scan[begin] - scan[end]) ** 2
     weights = np.zeros(scan.shape, dtype=np.int32)
-    weights[begin] = np.rint(1000 * np.exp(-squared / (2 * squared.mean())) / np.linalg.norm(step))
+    weights[begin] = np.rint(50 * np.exp(-squared / (2 * squared.mean())) / np.linalg.norm(step))
     return weights
 
 
@@ -219,7 +215,9 @@ def _crop_by_gco(costs: Any, steps: Any, weights: Any) -> tuple[Any, dict[str, A
     edges = np.concatenate([np.stack([number[b].ravel(), number[e].ravel()], axis=1) for b, e in ends])
     weight = np.concatenate([w[b].ravel() for w, (b, _) in zip(weights, ends, strict=True)])
     table = 1 - np.eye(costs.shape[-1], dtype=np.int32)
-    labels = gco.cut_general_graph(edges, weight, costs.reshape(-1, costs.shape[-1]), table, n_iter=-1)
+    # Unless it is told 1, it divides whole numbers by the largest, and cuts off what is behind the point.
+    costs_of = costs.reshape(-1, costs.shape[-1])
+    labels = gco.cut_general_graph(edges, weight, costs_of, table, n_iter=-1, down_weight_factor=1)
     return np.asarray(labels).reshape(costs.shape[:-1]), {}
 
 
@@ -339,45 +337,6 @@ def volumes(side: int) -> dict[str, str]:
             whole[z : z + 64] = tile[np.ix_(places[0][z : z + 64], places[1], places[2])]
         Path(files[name]).with_suffix(".done").touch()
     return files
-
-
-def table(records: list[dict[str, Any]]) -> str:
-    """Of each case the newest line."""
-    newest = {
-        tuple(r.get(k) for k in ("case", "neighbors", "by", "blocks", "side", "noise", "lam", "solver")): r
-        for r in records
-    }
-    alone = [r for r in newest.values() if r["case"] != "crop"]
-    head = "| case | blocks | seconds | peak memory | proved | open after cuts | gap |"
-    rows = [head, "|---|---:|---:|---:|---:|---:|---:|", *map(_row, alone)]
-    beside = [r for r in newest.values() if r["case"] == "crop"]
-    if beside:
-        rows += [
-            "",
-            "| crop, 18 classes, neighbours | solver | seconds | peak memory | energy |",
-            "|---:|---|---:|---:|---:|",
-        ]
-        rows += [
-            f"| {r['neighbors']} | {r['solver']} | {r['seconds']:.1f} | {r['peak_bytes'] / 1e9:.2f} GB "
-            f"| {r['energy']:,} |"
-            for r in beside
-        ]
-    return "\n".join(rows)
-
-
-def _row(r: dict[str, Any]) -> str:
-    words = {
-        "mni": "MNI152, 3 classes", "brain": f"brain 256^3, 18 classes, `{r.get('by')}`",
-        "tiled": f"brain {r.get('side')}^3, 4 classes, Zarr", "potts": f"Potts 2048^2, 8 labels, {r.get('noise')}",
-    }  # fmt: skip
-    neighbors = r.get("neighbors") or "8"
-    blocks = " x ".join(map(str, r["layout"]))
-    gap = "exact" if r["exact"] else f"{r['gap_percent']:.2g} %" if r["gap_percent"] is not None else "unknown"
-    memory = f"{r['peak_bytes'] / 1e9:.2f} GB"
-    return (
-        f"| {words[r['case']]}, {neighbors} neighbours | {blocks} | {r['seconds']:.1f} | {memory} "
-        f"| {100 * r['proved']:.3f} % | {r['open_after_cuts']:,} | {gap} |"
-    )
 
 
 if __name__ == "__main__":
