@@ -1,7 +1,7 @@
 """Several labels at the size that users have: what is proved, how long it takes, and the most memory that was held.
 
     DOPE_DATA=... python benchmarks/labels_large.py mni brain crop potts tiled
-    DOPE_DATA=... python benchmarks/labels_large.py brain --kernels 3 --blocks 1 8 64 --by grid
+    DOPE_DATA=... python benchmarks/labels_large.py brain --kernels 6 --blocks 1 8 64 --by grid
 
 mni      grey and white matter, and the rest (197 x 233 x 189), of the MNI152 maps that nilearn brings, contrast of
          its T1; the same problems of two labels, one for each label, are timed in the same run

@@ -241,8 +241,67 @@ def kernel() -> Figure:
     return figure
 
 
+def shells() -> Figure:
+    rng = np.random.default_rng(0)
+    z, y, x = np.indices((24, 40, 40))
+    away = np.sqrt((z - 12) ** 2 / 0.36 + (y - 20) ** 2 + (x - 20) ** 2)
+    truth = np.digitize(-away, [-17, -12, -6])
+    scan = np.array([10, 60, 110, 160])[truth] + rng.normal(0, 12, truth.shape)
+    logits = 2.0 * (truth[None] == np.arange(4)[:, None, None, None]) + rng.normal(0, 1.2, (4, *truth.shape))
+    softmax = np.exp(logits) / np.exp(logits).sum(axis=0)
+    result = dope.segment(scan, probability=softmax)
+    figure, axes = panels(4, (9, 2.6))
+    axes[0].imshow(scan[12], cmap="gray")
+    bare(axes[0], "scan, one slice")
+    found = softmax.argmax(axis=0)
+    shown = (found, "likeliest class"), (result.labels, "dope"), (truth, "truth")
+    for panel, (labels, name) in zip(axes[1:], shown, strict=True):
+        panel.imshow(labels[12], cmap="viridis", interpolation="nearest")
+        bare(panel, name if labels is truth else f"{name}: {np.mean(labels != truth):.1%} wrong")
+    return figure
+
+
+def disparities() -> Figure:
+    rng = np.random.default_rng(0)
+    truth = np.full((60, 90), 3)
+    truth[15:45, 35:70] = 9
+    scene = rng.integers(0, 256, (60, 110)).astype(float)
+    left = np.take_along_axis(scene, np.arange(90) + 12 - truth, axis=1)
+    left, right = (picture + rng.normal(0, 20, picture.shape) for picture in (left, scene[:, 12:102]))
+    costs = np.full((60, 90, 16), 255.0)
+    for d in range(16):
+        costs[:, d:, d] = np.abs(left[:, d:] - right[:, : 90 - d])
+    energy = dope.LabelEnergy.grid(np.rint(costs), lam=20, kernel=[[1, 0], [0, 1]], metric=("linear", 2))
+    figure, axes = panels(3, (9, 2.4))
+    axes[0].imshow(left, cmap="gray")
+    bare(axes[0], "left picture")
+    axes[1].imshow(costs.argmin(axis=-1), interpolation="nearest")
+    bare(axes[1], "each pixel for itself")
+    axes[2].imshow(dope.minimize(energy).labels, vmin=0, vmax=15, interpolation="nearest")
+    bare(axes[2], "dope")
+    return figure
+
+
+def variation() -> Figure:
+    with samples.canyon_wren() as sample:
+        photo = io.read_image(sample.photo).mean(axis=-1)[::3, ::3][140:380, 330:690]
+    rng = np.random.default_rng(0)
+    grain = np.clip(photo + rng.normal(0, 20, photo.shape), 0, 255).astype(np.uint8)
+    specks = np.where(rng.random(photo.shape) < 0.1, rng.choice([0, 255], photo.shape), photo).astype(np.uint8)
+    shown = [
+        (grain, "noise of 20 grey values"), (dope.denoise_tv(grain, 40, norm="l2"), "l2, lam 40"),
+        (specks, "a tenth of the pixels lost"), (dope.denoise_tv(specks, 1, norm="l1"), "l1, lam 1"),
+    ]  # fmt: skip
+    figure, axes = panels(4, (9, 1.9))
+    for panel, (image, name) in zip(axes, shown, strict=True):
+        panel.imshow(image, cmap="gray", vmin=0, vmax=255)
+        bare(panel, name)
+    return figure
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
-    one.__name__: one for one in (energy, blocks, seam, rounds, bracketing, bending, lam, kernel)
+    one.__name__: one
+    for one in (energy, blocks, seam, rounds, bracketing, bending, lam, kernel, shells, disparities, variation)
 }
 
 
