@@ -76,7 +76,7 @@ def _reason(failed: str) -> str:
 
 def large(records: list[Record]) -> str:
     """Of each case the newest line."""
-    keys = ("case", "neighbors", "by", "blocks", "memory", "side", "noise", "lam")
+    keys = ("case", "solver", "neighbors", "by", "blocks", "memory", "side", "noise", "lam")
     newest = {tuple(r.get(k) for k in keys): r for r in records if r["case"] != "crop"}
     head = ["case", "neighbours", "blocks", "seconds", "peak memory", "proved", "open after cuts", "gap"]
     return markdown(head, [_large_row(r) for r in newest.values()])
@@ -87,6 +87,7 @@ def _large_row(r: Record) -> list[str]:
         "mni": "MNI152, 3 classes",
         "brain": f"head 256^3, 18 classes, `{r.get('by')}`",
         "tiled": f"head {r.get('side')}^3, 4 classes, Zarr",
+        "opengm": f"OpenGM's triplepoint4-plain-ring, 4 labels, `{r.get('solver')}()`",
         "potts": f"2048^2, 8 labels, {r.get('noise')}",
     }
     allowed = f', `memory="{r["memory"]}"`' if r.get("memory") else ""
@@ -97,8 +98,8 @@ def _large_row(r: Record) -> list[str]:
         " x ".join(map(str, r["layout"])),
         f"{r['seconds']:.1f}",
         f"{r['peak_bytes'] / 1e9:.2f} GB",
-        f"{100 * r['proved']:.3f} %",
-        f"{r['open_after_cuts']:,}",
+        "" if r["proved"] is None else f"{100 * r['proved']:.3f} %",
+        "" if r["open_after_cuts"] is None else f"{r['open_after_cuts']:,}",
         gap,
     ]
 

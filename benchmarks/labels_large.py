@@ -1,6 +1,6 @@
 """Several labels at the size that users have: what is proved, how long it takes, and the most memory that was held.
 
-    DOPE_DATA=... python benchmarks/labels_large.py mni brain crop potts tiled
+    DOPE_DATA=... python benchmarks/labels_large.py mni brain crop potts opengm tiled
     DOPE_DATA=... python benchmarks/labels_large.py brain --kernels 6 --blocks 1 8 64 --by grid
 
 mni      grey and white matter, and the rest (197 x 233 x 189), of the MNI152 maps that nilearn brings, contrast of
@@ -8,6 +8,7 @@ mni      grey and white matter, and the rest (197 x 233 x 189), of the MNI152 ma
 brain    a network's softmax of 18 classes (256^3, uint8, classes last), contrast of the T1; by `minimize` and `segment`
 crop     the box of it that holds the brain, in whole numbers: dope beside gco-wrapper, which has expansions on a graph
 tiled    the same mirrored to any side, four classes that hold the 18, from Zarr into Zarr
+opengm   triplepoint4-plain-ring, a model of OpenGM's benchmark, by moves and by message passing
 potts    2048^2 pixels, 8 labels: each pixel's logits are those of the truth, `signal` above the rest, under noise of 1
 
 Costs are -log p, p between 0.001 and 0.999. Each run is a process of its own, watched from outside as in large.py.
@@ -51,7 +52,7 @@ TILES = (77, 101, 53)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("cases", nargs="*", help="mni, brain, crop, tiled or potts")
+    parser.add_argument("cases", nargs="*", help="mni, brain, crop, tiled, potts or opengm")
     parser.add_argument(
         "--kernels", nargs="+", default=list(KERNELS), choices=KERNELS, help="of brain and crop: neighbours"
     )
@@ -88,6 +89,7 @@ def wanted(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         "crop": [{"neighbors": k, "solver": s} for k, s in itertools.product(kernels, CROP_SOLVERS)],
         "tiled": [{"neighbors": "6", "side": side, "memory": memory or "8GB"} for side in options.sides],
         "potts": [{"noise": noise} for noise in SIGNALS],
+        "opengm": [{"solver": solver, "neighbors": "4"} for solver in ("Moves", "Messages")],
     }
     for case in options.cases:
         if case not in runs:
@@ -262,7 +264,18 @@ def potts(noise: str, side: int = 2048, label_count: int = 8) -> dict[str, Any]:
     }
 
 
-RUNS = {"mni": mni, "brain": brain, "crop": crop, "tiled": tiled, "potts": potts}
+def opengm(solver: str, neighbors: str) -> dict[str, Any]:
+    import dope
+    from dope import io
+
+    assert neighbors == "4"
+    energy = io.read_energy(Path(os.environ["DOPE_DATA"]) / "mrf" / "opengm" / "triplepoint4-plain-ring.h5")
+    begun = time.perf_counter()
+    result = dope.minimize(energy, method={"Moves": dope.Moves(), "Messages": dope.Messages()}[solver])
+    return told(result, time.perf_counter() - begun)
+
+
+RUNS = {"mni": mni, "brain": brain, "crop": crop, "tiled": tiled, "potts": potts, "opengm": opengm}
 
 
 def told(result: Any, seconds: float) -> dict[str, Any]:
@@ -275,7 +288,7 @@ def told(result: Any, seconds: float) -> dict[str, Any]:
         before = step.seconds
     return {
         "sites": int(np.prod(result.partition.shape)),
-        "layout": [len(cuts) + 1 for cuts in result.partition.cuts or ()],
+        "layout": [len(cuts) + 1 for cuts in result.partition.cuts or [()]],
         "in_boxes": bool(result.plan.in_boxes),
         "seconds": round(seconds, 2),
         "seconds_of_the_run": round(result.seconds, 2),
