@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -30,11 +30,21 @@ from dope.arrays import (
     as_reals,
     check_finite,
     known_shape,
-    measure_span,
 )
 from dope.energy import READ_SITES, Energy, Facts, confined_pairs, read_pairs
 from dope.errors import InputError
-from dope.grid_terms import grid_pairs, stored
+from dope.grid_terms import grid_pairs
+from dope.label_costs import (
+    LabelPrices,
+    check_alike,
+    check_costs,
+    check_strength,
+    checked_axes,
+    cost_strips,
+    graph_costs,
+    label_prices,
+    stored_costs,
+)
 from dope.metric import Metric
 from dope.pairs import (
     GraphPairs,
@@ -56,11 +66,6 @@ from dope.stored import (
     place_in_whole,
 )
 from dope.sums import exact_sum
-
-# With more, tables of every two labels and messages of every label take more than the costs themselves are worth.
-MOST_LABELS = 1024
-# Costs looked at in one go, so that what is computed of them stays in the second-level cache.
-_STRIP_COSTS = 1 << 17
 
 LabelNumbers = npt.NDArray[np.uint8 | np.uint16]
 """Which label: uint8 for up to 256 of them, uint16 for more."""
@@ -120,8 +125,8 @@ class LabelEnergy:
         >>> energy([0, 1, 2])
         1.0
         """
-        axis, sites, label_count = _checked_axes(costs, label_axis)
-        _check_alike(known_shape("costs", costs), axis, mask, features, channel_axis)
+        axis, sites, label_count = checked_axes(costs, label_axis)
+        check_alike(known_shape("costs", costs), axis, mask, features, channel_axis)
         elsewhere = any(map(lies_elsewhere, (costs, features, mask)))
         pairs = grid_pairs(
             sites, elsewhere=elsewhere, lam=lam, kernel=kernel, features=features, beta=beta, spacing=spacing,
@@ -129,12 +134,12 @@ class LabelEnergy:
         )  # fmt: skip
         rule = Metric.of(metric, label_count)
         if elsewhere:
-            source = costs if is_readable(costs) and not isinstance(costs, Stored) else _stored_costs(costs, axis)
-            _check_strength(pairs, rule, label_count)
+            source = costs if is_readable(costs) and not isinstance(costs, Stored) else stored_costs(costs, axis)
+            check_strength(pairs, rule, label_count)
             return cls(cast("npt.NDArray[Any]", StoredCosts(source, label_count)), pairs, rule)
         held = np.moveaxis(as_numbers("costs", costs), axis, -1)
-        _check_costs(held, pairs.inside)
-        _check_strength(pairs, rule, label_count)
+        check_costs(held, pairs.inside)
+        check_strength(pairs, rule, label_count)
         return cls(held, pairs, rule)
 
     @classmethod
@@ -146,10 +151,10 @@ class LabelEnergy:
         >>> LabelEnergy.graph([[0, 1, 5], [5, 1, 0]], [[0, 1]], [2.0], metric="linear")([0, 2])
         4.0
         """
-        held = _graph_costs(costs)
+        held = graph_costs(costs)
         pairs = graph_pairs(len(held), edges, weights)
         rule = Metric.of(metric, held.shape[1])
-        _check_strength(pairs, rule, held.shape[1])
+        check_strength(pairs, rule, held.shape[1])
         return cls(held, pairs, rule)
 
     @classmethod
@@ -159,7 +164,7 @@ class LabelEnergy:
         >>> LabelEnergy.from_tables([[0, 1], [5, 2]], [[0, 1]], [[[7, 0], [0, 7]]])([1, 1])
         10.0
         """
-        held = _graph_costs(costs)
+        held = graph_costs(costs)
         listed = as_reals("tables", tables).astype(np.float64)
         number, label_count = len(as_array("edges", edges)), held.shape[1]
         if listed.size == 0:
@@ -220,7 +225,7 @@ class LabelEnergy:
         """Whether costs are in memory and convex in the label, and V is in the difference of two labels."""
         if self.metric is None or not self.metric.is_convex(self.label_count) or not self._attractive:
             return False
-        return self.in_memory and all(self._convex_at(strip) for strip in _strips(self.costs))
+        return self.in_memory and all(self._convex_at(strip) for strip in cost_strips(self.costs))
 
     def _convex_at(self, strip: Box) -> bool:
         """Whether no second difference is negative; unsigned costs are not to wrap, nor are float32 to be rounded."""
@@ -311,7 +316,7 @@ class LabelEnergy:
     def _paid(self, labels: LabelNumbers) -> npt.NDArray[np.float64]:
         """c_i(x_i) of every site, 0 outside the mask."""
         paid = np.empty(self.shape)
-        for strip in _strips(self.costs):
+        for strip in cost_strips(self.costs):
             # By flat places: take_along_axis takes three times as long.
             here, places = self.costs[strip].reshape(-1), labels[strip].reshape(-1).astype(np.intp)
             places += np.arange(0, here.size, self.label_count)
@@ -338,7 +343,7 @@ class LabelEnergy:
             raise InputError("the energy of a box of a graph is asked for; expected one of a grid, which has boxes.")
         pairs, costs = self.pairs.crop(box), self.costs[box]
         if not self.in_memory:
-            _check_costs(costs, pairs.inside, place_in_whole(self.costs, box))
+            check_costs(costs, pairs.inside, place_in_whole(self.costs, box))
             if pairs.features is not None:
                 name, place = getattr(self.pairs.features, "name", "features"), place_in_whole(self.pairs.features, box)
                 check_finite(name, pairs.features, box=place, inside=pairs.inside)
@@ -349,7 +354,7 @@ class LabelEnergy:
         if self.in_memory or not isinstance(self.pairs, GridPairs):
             return self
         pairs, costs = read_pairs(self.pairs), self.costs[self.whole]
-        _check_costs(costs, pairs.inside)
+        check_costs(costs, pairs.inside)
         return replace(self, costs=costs, pairs=pairs)
 
     def confined_to(self, box: Box) -> LabelEnergy:
@@ -425,152 +430,3 @@ class LabelEnergy:
             inside = cast("Any", self._inside)[self.whole]
             unary[~inside] = float(np.abs(unary).max(where=inside, initial=0.0)) or 1.0
         return Energy(unary, self.pairs)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelPrices:
-    """What a label costs over the best other one, read box by box."""
-
-    costs: StoredCosts
-    label: int
-
-    @property
-    def name(self) -> str:
-        return self.costs.name
-
-    @property
-    def corner(self) -> tuple[int, ...] | None:
-        return self.costs.corner
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.costs.shape[:-1]
-
-    @property
-    def site_bytes(self) -> int:
-        return self.costs.site_bytes
-
-    @property
-    def chunks(self) -> tuple[int, ...] | None:
-        return self.costs.chunks
-
-    def at(self, box: Box) -> npt.NDArray[np.float64]:
-        return label_prices(self.costs[box], self.label)
-
-    def excerpt(self, box: Box) -> LabelPrices:
-        return LabelPrices(self.costs.excerpt(box), self.label)
-
-
-def label_prices(costs: npt.NDArray[Any], label: int) -> npt.NDArray[np.float64]:
-    """c_i(a) - min_{b != a} c_i(b)."""
-    prices = np.empty(costs.shape[:-1])
-    others = [b for b in range(costs.shape[-1]) if b != label]
-    with np.errstate(invalid="ignore"):  # outside a mask costs may be anything
-        for strip in _strips(costs):
-            here = costs[strip]
-            least = here[..., others[0]].astype(np.float64)
-            for b in others[1:]:
-                np.minimum(least, here[..., b], out=least)
-            prices[strip] = here[..., label] - least
-    return prices
-
-
-def _strips(costs: npt.NDArray[Any]) -> Iterator[Box]:
-    return strips(costs.shape[:-1], max(1, _STRIP_COSTS // costs.shape[-1]))
-
-
-def _checked_axes(costs: Any, label_axis: int) -> tuple[int, tuple[int, ...], int]:
-    """Which axis of the costs is labels, the shape of the sites, and how many labels there are."""
-    if is_readable(costs) and not isinstance(costs, Stored):
-        sites, label_count = tuple(costs.shape), int(costs.label_count)
-        _check_label_count(label_count, "costs")
-        return len(sites), sites, label_count
-    shape = known_shape("costs", costs)
-    if isinstance(costs, Stored) and costs.channels is not None:
-        sites, axis = shape, costs.channels
-        label_count = int(costs.array.shape[axis])
-    else:
-        try:
-            axis = operator.index(label_axis)
-        except TypeError:
-            raise InputError(f"label_axis is {label_axis!r}; expected the number of an axis of the costs.") from None
-        if len(shape) < 2:
-            raise InputError(f"costs have shape {shape}; expected axes of sites and one of labels, the last.")
-        if not -len(shape) <= axis < len(shape):
-            raise InputError(f"label_axis is {axis}; expected an axis of the costs, whose shape is {shape}.")
-        axis %= len(shape)
-        sites, label_count = shape[:axis] + shape[axis + 1 :], shape[axis]
-    if math.prod(sites) == 0:
-        raise InputError(f"costs have shape {shape}; expected at least one site.")
-    _check_label_count(label_count, f"costs have shape {shape}, and axis {axis} of labels")
-    return axis, sites, label_count
-
-
-def _check_label_count(label_count: int, what: str) -> None:
-    if not 2 <= label_count <= MOST_LABELS:
-        raise InputError(
-            f"{what} has {label_count} of them; expected 2 to {MOST_LABELS}. label_axis says which axis is labels; of "
-            f"two labels both have costs."
-        )
-
-
-def _check_alike(shape: tuple[int, ...], axis: int, mask: Any, features: Any, channel_axis: int | None) -> None:
-    """Refuse a mask or features of other sites than the costs', and say which label axis would fit them."""
-    given = {"mask": mask, "features": features}
-    shapes = {name: known_shape(name, array) for name, array in given.items() if array is not None}
-    pixels = shapes.get("features", ())
-    channel = (-1 if channel_axis is None else channel_axis) % max(1, len(pixels))
-
-    def misfit(labels: int) -> str | None:
-        sites = shape[:labels] + shape[labels + 1 :]
-        if shapes.get("mask", sites) != sites:
-            return "mask"
-        colors = pixels[:channel] + pixels[channel + 1 :]
-        return "features" if pixels and sites not in (pixels, colors) else None
-
-    if axis < len(shape) and (name := misfit(axis)) is not None:
-        fitting = [f"label_axis={k}" for k in range(len(shape)) if misfit(k) is None]
-        advice = f"{' or '.join(fitting)} would fit" if fitting else "no label_axis would fit"
-        sites = shape[:axis] + shape[axis + 1 :]
-        raise InputError(
-            f"{name} has shape {shapes[name]}, but costs of shape {shape} with labels on axis {axis} are of sites "
-            f"{sites}; expected the same sites: {advice}."
-        )
-
-
-def _stored_costs(costs: Any, axis: int) -> Stored:
-    return replace(stored("costs", costs), channels=axis)
-
-
-def _graph_costs(costs: npt.ArrayLike) -> npt.NDArray[Any]:
-    held = as_numbers("costs", costs)
-    if held.ndim != 2 or not len(held):
-        raise InputError(f"costs of a graph have shape {held.shape}; expected (n, L), a cost per site and label.")
-    _check_label_count(held.shape[1], f"costs have shape {held.shape}, and axis 1 of labels")
-    _check_costs(held, None)
-    return held
-
-
-def _check_strength(pairs: GridPairs | GraphPairs, metric: Metric, label_count: int) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        most = np.abs(metric.matrix(label_count)).max() * pairs.strength
-    if not np.isfinite(most):
-        raise InputError("what a site's pairs cost adds up beyond float64; scale weights and metric down first.")
-
-
-def _check_costs(costs: npt.NDArray[Any], inside: Mask | None, box: Box | None = None) -> None:
-    """Refuse costs that are no finite numbers, or integers that float64 rounds."""
-    if costs.dtype.kind in "iu" and costs.dtype.itemsize == 8:
-        for strip in _strips(costs):
-            as_reals("costs", costs[strip])
-    if costs.dtype.kind != "f":
-        return
-    for strip in _strips(costs):
-        here, sites = costs[strip], None if inside is None else inside[strip]
-        if measure_span(here, most=-1).beyond < 0:
-            continue
-        place = strip
-        if box is not None:
-            place = tuple(slice(s.start + b.start, None) for s, b in zip(strip, box, strict=True))
-        for label in range(costs.shape[-1]):
-            check_finite(f"costs of label {label}", here[..., label], box=place, inside=sites)

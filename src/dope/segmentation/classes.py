@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dope.arrays import MOST_LABELS, Box, fitting_in_words, known_shape
 from dope.errors import InputError
-from dope.label_energy import MOST_LABELS as MOST_CLASSES
+from dope.label_costs import MOST_LABELS as MOST_CLASSES
 from dope.scribbles import DRAWN
 from dope.segmentation.boxes import corner_of, read_boxes, sides_of
 from dope.segmentation.seed_map import SeedMap

@@ -21,7 +21,8 @@ import numpy.typing as npt
 from dope.arrays import Sites
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.label_energy import MOST_LABELS, LabelEnergy
+from dope.label_costs import MOST_LABELS
+from dope.label_energy import LabelEnergy
 from dope.memory import require_bytes
 from dope.metric import Metric
 from dope.pairs import GraphPairs
