@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dope
 from dope import Bracketing, DopeError, Energy, Exact, Partition, Serial, Threads
-from dope.boards import FolderBoard, MemoryBoard, Post
+from dope.boards import Chapter, FolderBoard, MemoryBoard, Post
 from dope.boards import folder as folders
 from dope.boards.post import TYPES, outline_of, summary_of
 from dope.methods.codes import OPEN, codes_post, overlaid
@@ -177,11 +177,21 @@ class Adding:
         return work
 
 
-@pytest.fixture(params=["memory", "folder"])
+@pytest.fixture(params=["memory", "folder", "chapter"])
 def board(request, tmp_path):
     made = MemoryBoard() if request.param == "memory" else FolderBoard(tmp_path / "board")
     made.begin({})
-    return made
+    return Chapter(made, "part") if request.param == "chapter" else made
+
+
+def test_chapters_of_a_board_have_posts_of_their_own(tmp_path):
+    board = FolderBoard(tmp_path / "board")
+    board.begin({})
+    one, other = Chapter(board, "one"), Chapter(board, "other")
+    assert one.post("a/0", b"1") and other.post("a/0", b"2") and not one.post("a/0", b"3")
+    assert [part.find("a/0") for part in (one, other, board)] == [b"1", b"2", None]
+    one.drop(["a/0"])
+    assert one.find("a/0") is None and other.find("a/0") == b"2"
 
 
 def test_a_post_answers_the_task_that_it_was_left_for_and_no_other(board):

@@ -203,7 +203,7 @@ def test_what_is_not_for_several_labels_is_refused_in_a_line(tmp_path):
     refusals = {
         "method is Exact": {"method": Exact()},
         "overlap": {"overlap": 0.2, "blocks": 4},
-        "checkpoint": {"checkpoint": tmp_path / "new"},
+        "checkpoint": {"checkpoint": tmp_path / "new", "method": dope.Messages()},
         "certificate": {"certificate": tmp_path / "proof"},
     }
     for word, arguments in refusals.items():

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dope.arrays import Box, Labels, Mask
+from dope.cancellation import check_cancelled
 from dope.label_energy import LabelEnergy, LabelNumbers
 from dope.methods.label_moves import Kind, Mover, solving
-from dope.methods.open_part import WORTH_A_GRAPH, Piece, joined
+from dope.methods.open_part import WORTH_A_GRAPH, Piece, joined, message_bytes
 from dope.methods.tiling import seen_from, sides
 from dope.pairs import GridPairs
-from dope.protocols import BlockSolver
+from dope.protocols import BlockSolver, LabelSolver
 from dope.sums import exact_sum
 
 
@@ -82,6 +84,38 @@ class Joins:
 
 
 @dataclass(frozen=True, eq=False)
+class Bound:
+    """Asks how far above their least costs the open sites of a box are at least, by messages between them.
+
+    Pairs that leave the box pay 0 or more, and are left out. What rounding sums of costs comes to is taken off.
+    """
+
+    doing: ClassVar[str] = "bound"
+    around: Around
+    solver: LabelSolver | None
+    rounds: int
+    room: int
+
+    def of(self, block: Block) -> Fraction:
+        piece, metric = block.piece(self.around.labels, self.around.open), block.energy.metric
+        assert metric is not None
+        inner = np.isin(piece.second, piece.sites)
+        first, second, weights = piece.first[inner], piece.second[inner], piece.weights[inner]
+        part = joined([replace(piece, first=first, second=second, weights=weights)], metric)
+        slack = 2 * Fraction(part.slack)
+        pays = piece.weights.min(initial=0.0) >= 0.0 and metric.matrix(block.energy.label_count).min() >= 0.0
+        if not pays or self.solver is None or message_bytes(part.energy) > self.room:
+            return -slack
+        least = bound = exact_sum(part.energy.costs.min(axis=-1))
+        for now in self.solver.prepare(part.energy).steps():
+            check_cancelled()
+            bound = max(bound, Fraction(now.bound)) if math.isfinite(now.bound) else bound
+            if now.rounds >= self.rounds:
+                break
+        return bound - least - slack
+
+
+@dataclass(frozen=True, eq=False)
 class Improve:
     """Asks for labels of less energy for the open sites of a box, everything around it fixed; None where are none."""
 
@@ -107,7 +141,7 @@ class Improve:
         return labels[own].copy() if changed else None
 
 
-Ask = Weigh | Gather | Begin | Joins | Improve
+Ask = Weigh | Gather | Begin | Joins | Bound | Improve
 
 
 @dataclass(frozen=True, eq=False)

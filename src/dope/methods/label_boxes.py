@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dope.arrays import Box, Labels, Mask, Reals
-from dope.boards import MemoryBoard
+from dope.boards import Chapter, MemoryBoard
 from dope.cancellation import check_cancelled
 from dope.energy import Energy
 from dope.errors import DopeError
@@ -31,10 +31,11 @@ from dope.label_counts import count_labels
 from dope.label_energy import LabelEnergy
 from dope.live import LiveLabels
 from dope.methods.bracketing import Bracketing
-from dope.methods.label_blocks import Around, Ask, Begin, BlockRecipe, Gather, Improve, Joins, Weigh
+from dope.methods.label_blocks import Around, Ask, Begin, BlockRecipe, Bound, Gather, Improve, Joins, Weigh
+from dope.methods.label_journal import LabelJournal
 from dope.methods.label_moves import Kind
 from dope.methods.margins import two_least
-from dope.methods.open_part import MEMORY, OpenPart, fits, joined
+from dope.methods.open_part import MEMORY, PART_SHARE, OpenPart, fits, joined
 from dope.methods.tiling import bounding_box, moved
 from dope.pairs import GridPairs
 from dope.protocols import Problem, require_flow_solver
@@ -49,7 +50,8 @@ BOXES_PER_WORKER = 4
 class LabelBoxes:
     """Labels in memory or in a mapped file; where they are `open`, others may be better."""
 
-    def __init__(self, energy: LabelEnergy, problem: Problem) -> None:
+    def __init__(self, energy: LabelEnergy, problem: Problem, method: str) -> None:
+        """`method` tells what rounds there will be."""
         self._problem = problem
         self._measured = measure_facts(_all_prices(energy), problem.partition, problem.executor)
         self.energy = replace(energy, pairs=self._measured.pairs)
@@ -64,6 +66,24 @@ class LabelBoxes:
             self.open[box] = True if inside is None else inside[box]
             if problem.start is not None:
                 self.labels[box] = np.where(self.open[box], problem.start.labels[box], 0)
+        problem.board.begin(self._manifest(method))
+        self._journal = LabelJournal(problem.board, self._boxes, self.labels, self.open)
+
+    def _manifest(self, method: str) -> dict[str, Any]:
+        """What posts follow from."""
+        facts, pairs = self._measured.facts, _grid(self.energy)
+        assert facts is not None
+        return {
+            "method": method,
+            "shape": list(self.energy.shape),
+            "labels": self.energy.label_count,
+            "metric": repr(self.energy.metric),
+            "arrays": facts.digest,
+            "kernel": pairs.offsets.tolist(),
+            "weights": [value.hex() for value in pairs.factors.tolist()],
+            "beta": float(pairs.beta or 0.0).hex(),
+            "blocks": [list(axis) for axis in self._problem.partition.cuts or ()],
+        }
 
     def _held(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         shape = self.energy.shape
@@ -96,14 +116,14 @@ class LabelBoxes:
         fixed = FixedPoint.for_costs(Costs.measured(replace(self._measured, facts=facts)), solver.bits)
         self.rounding_error += fixed.error
         for label in range(self.energy.label_count):
-            target = ClaimTarget(self.labels, self.open, label)
+            target, energy = ClaimTarget(self.labels, self.open, label), self.energy.against(label)
+            board = self._problem.board
             problem = replace(
-                self._problem, energy=replace(self.energy.against(label), facts=facts), fixed=fixed, start=None,
-                target=target, board=MemoryBoard(), live=LiveLabels(), in_boxes=True,
+                self._problem, energy=replace(energy, facts=facts), fixed=fixed, start=None, target=target,
+                board=Chapter(board, f"label-{label:04}") if board.shared else MemoryBoard(), live=LiveLabels(),
+                in_boxes=True,
             )  # fmt: skip
-            for _ in Bracketing().steps(problem):
-                pass
-            yield label, target.claimed
+            yield label, self._journal.play(lambda: _claimed(problem, target))  # noqa: B023 - it is called at once
 
     def part(self) -> OpenPart | None:
         """What is open as a problem of its own, None where that is too much for one."""
@@ -113,19 +133,29 @@ class LabelBoxes:
         boxes = self._open_boxes(self._boxes)
         return joined([piece for _, piece in self.asked(boxes, Gather)], self.energy.metric)
 
-    def begin(self) -> Fraction:
-        """Labels for what is open, each the best beside those that are fixed; and a lower bound of the energy."""
+    def begin(self, rounds: int) -> Fraction:
+        """Labels for what is open, each the best beside those that are fixed; and a lower bound of the energy.
+
+        It is that of messages, so many rounds of them, within boxes: pairs that leave a box are left out.
+        """
         boxes = self._open_boxes(self._boxes)
         before = np.array(self.labels) if self.given else None
         for box, labels in self.asked(boxes, Begin):
             self.labels[box] = np.where(self.open[box], labels, self.labels[box])
         bound = self.exactly() - sum((joins for _, joins in self.asked(boxes, Joins)), Fraction(0))
+        solver = self._problem.label_solver if rounds else None
+        room = self._memory // PART_SHARE // self._problem.executor.workers
+        for _, gain in self.asked(boxes, lambda around: Bound(around, solver, rounds, room)):
+            bound += gain
         if before is not None:
             self.labels[...] = before
         return bound
 
     def sweep(self, kind: Kind, *, shifted: bool) -> int:
         """Have every block with open sites lower the energy, those that share no pair at once; sites changed."""
+        return self._journal.play(lambda: self._swept(kind, shifted=shifted))
+
+    def _swept(self, kind: Kind, *, shifted: bool) -> int:
         partition = self._problem.partition.shifted() if shifted else self._problem.partition
         changed = 0
         for members in partition.apart(_grid(self.energy)):
@@ -176,6 +206,12 @@ class LabelBoxes:
             with self._problem.executor.gather(recipes) as crew:
                 replies = crew.ask(messages)
             yield from zip(some, replies, strict=True)
+
+
+def _claimed(problem: Problem, target: ClaimTarget) -> int:
+    for _ in Bracketing().steps(problem):
+        pass
+    return target.claimed
 
 
 class ClaimTarget:

@@ -20,7 +20,7 @@ from dope.methods.label_arrays import LabelArrays
 from dope.methods.label_boxes import LabelBoxes
 from dope.methods.label_moves import Kind, Mover, Solve, solving
 from dope.methods.label_proof import LabelProof
-from dope.methods.open_part import MEMORY, PART_SHARE, OpenPart
+from dope.methods.open_part import MEMORY, PART_SHARE, OpenPart, message_bytes
 from dope.methods.small_parts import settle_small
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition
@@ -36,10 +36,14 @@ MOST_TIES = 1 << 17
 class LabelRun:
     """Its labels are those of the ground; `rest` is what is paid outside the part that is left."""
 
-    def __init__(self, energy: LabelEnergy, problem: Problem, kind: Kind, *, rounds: int = 0) -> None:
+    def __init__(
+        self, energy: LabelEnergy, problem: Problem, kind: Kind, *, rounds: int = 0, prove: bool = True
+    ) -> None:
         self._problem, self._kind, self._rounds = problem, kind, rounds
         self.ground: LabelArrays | LabelBoxes = (
-            LabelBoxes(energy, problem) if problem.in_boxes else LabelArrays(energy, problem)
+            LabelBoxes(energy, problem, f"Moves(kind={kind!r}, prove={prove})")
+            if problem.in_boxes
+            else LabelArrays(energy, problem)
         )
         self._energy = self.ground.energy
         self._sites = energy.pairs.sites
@@ -178,7 +182,7 @@ class LabelRun:
 
     def _swept(self, ground: LabelBoxes, cycles: int | None) -> Iterator[LabelStep]:
         """Blocks of two partitions by turns, everything around a block fixed, until none of either gains."""
-        self._bound = ground.begin() - Fraction(ground.rounding_error)
+        self._bound = ground.begin(self._rounds) - Fraction(ground.rounding_error)
         sweeps, idle = 0, 0
         while idle < 2 and (cycles is None or sweeps < 2 * cycles):
             changed = ground.sweep(self._kind, shifted=sweeps % 2 == 1)
@@ -243,13 +247,6 @@ class _Rest:
         if isinstance(energy.pairs, GridPairs) and energy.pairs.inside is not None:
             least[~energy.pairs.inside] = 0
         return Fraction(energy.constant) + exact_sum(np.ascontiguousarray(least)) + _least_of_pairs(energy)
-
-
-def message_bytes(energy: LabelEnergy) -> int:
-    """What messages between all sites take: a number for each pair and label."""
-    pairs = energy.pairs
-    slots = pairs.sites * len(pairs.offsets) if isinstance(pairs, GridPairs) else pairs.number
-    return slots * energy.label_count * 8
 
 
 def _least_of_pairs(energy: LabelEnergy) -> Fraction:

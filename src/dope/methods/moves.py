@@ -44,6 +44,7 @@ class Moves:
     takes_labels: ClassVar[bool] = True
     reads_boxes: ClassVar[bool] = True
     takes_memory: ClassVar[bool] = True
+    resumable: ClassVar[bool] = True
     shares_a_flow: ClassVar[bool] = True
 
     kind: Kind | None = None
@@ -70,7 +71,7 @@ class Moves:
         """A Step for every label that is proved, for every cycle of moves, and one at the end."""
         energy = label_energy_of(problem)
         kind = kind_for(energy, self.kind)
-        run = LabelRun(energy, problem, kind, rounds=self.bound)
+        run = LabelRun(energy, problem, kind, rounds=self.bound, prove=self.prove)
         try:
             if self.prove:
                 yield from run.prove()

@@ -42,6 +42,13 @@ def fits(energy: LabelEnergy, left: int, memory: int | None) -> bool:
     return left * (LABEL_BYTES * energy.label_count + PAIR_BYTES * degree) * PART_SHARE <= (memory or MEMORY)
 
 
+def message_bytes(energy: LabelEnergy) -> int:
+    """What messages between all sites take: a number for each pair and label."""
+    pairs = energy.pairs
+    slots = pairs.sites * len(pairs.offsets) if isinstance(pairs, GridPairs) else pairs.number
+    return slots * energy.label_count * 8
+
+
 @dataclass(frozen=True, eq=False)
 class OpenPart:
     """Open sites (flat, rising), and what they pay, others fixed; `slack` is how far sums can be from their terms."""

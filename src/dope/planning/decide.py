@@ -189,6 +189,11 @@ class _Asked:
 
     def _check_labels(self) -> None:
         """What several labels do without."""
+        if self.folder is not None and not isinstance(self.energy.pairs, GridPairs):
+            raise InputError(
+                f"checkpoint or resume is {self.folder}; several labels on a graph are not kept in a folder. Leave it "
+                f"out."
+            )
         if self._overlaps:
             raise InputError("blocks overlap; several labels need blocks without overlap. Leave overlap out.")
         if getattr(self.executor, "elsewhere", False) and not isinstance(self.energy.pairs, GridPairs):
@@ -227,8 +232,8 @@ class _Asked:
                 )
             if self.folder is not None and not getattr(self.method, "resumable", False):
                 raise InputError(
-                    f"method is {self.method!r}, which keeps no checkpoint; Bracketing() and Admm() do. Leave method "
-                    f"out, or checkpoint and resume."
+                    f"method is {self.method!r}, which keeps no checkpoint; Bracketing(), Admm() and Moves() do. "
+                    f"Leave method out, or checkpoint and resume."
                 )
             in_boxes = self._in_boxes(self.method, solver, executor)
             if not in_boxes:
@@ -246,8 +251,10 @@ class _Asked:
         if not isinstance(self.energy.pairs, GridPairs):
             return False
         elsewhere = getattr(executor, "elsewhere", False)
-        wanted_elsewhere = elsewhere and (not self.energy.in_memory or isinstance(self.energy, LabelEnergy))
-        return wanted_elsewhere or self._lacking(method, solver) is not None
+        several = isinstance(self.energy, LabelEnergy)
+        wanted_elsewhere = elsewhere and (not self.energy.in_memory or several)
+        kept = several and self.folder is not None
+        return wanted_elsewhere or kept or self._lacking(method, solver) is not None
 
     def _automatic_method(self, solver: BlockSolver, executor: Executor) -> tuple[Method, str]:
         """The global minimum where flows can find it.
@@ -283,11 +290,7 @@ class _Asked:
         return Exact(), "no weight is negative, and everything fits into memory: the global minimum"
 
     def _label_method(self, energy: LabelEnergy) -> tuple[Method, str]:
-        if self.folder is not None:
-            raise InputError(
-                f"checkpoint or resume is {self.folder}; several labels are not kept in a folder so far. Leave it out."
-            )
-        if isinstance(self.solver, LabelSolver):
+        if isinstance(self.solver, LabelSolver) and self.folder is None:
             return Messages(), "message passing alone, as asked"
         rule = energy.metric
         if rule is not None and rule.kind == "potts" and energy.is_metric:
