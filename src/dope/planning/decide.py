@@ -189,8 +189,10 @@ class _Asked:
 
     def _check_labels(self) -> None:
         """What several labels do without."""
-        if self._overlaps:
-            raise InputError("blocks overlap; several labels need blocks without overlap. Leave overlap out.")
+        if self._overlaps and not getattr(self.method, "takes_overlap", False):
+            raise InputError(
+                "blocks overlap; several labels need blocks without overlap, but for LabelAdmm(). Leave overlap out."
+            )
         if getattr(self.executor, "elsewhere", False) and not isinstance(self.energy.pairs, GridPairs):
             raise InputError(
                 f"executor is {self.executor!r}, whose workers are in other processes; several labels on a graph are "

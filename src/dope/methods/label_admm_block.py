@@ -1,0 +1,226 @@
+"""A block as ADMM of several labels uses it: its share of the energy, where it meets others, and what solves it.
+
+A pair costs w V(x_i, x_j) = w (y_i - y_j)' (-V/2) (y_i - y_j), as y_i is one-hot and V(a, a) = 0. So what two labels
+have of a block (`coupling`) is used once for every label, and then -V/2 mixes the labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dope.arrays import Index, Mask, Sites
+from dope.cancellation import check_cancelled
+from dope.coupling import Coupling, GraphCoupling, GridCoupling
+from dope.label_energy import LabelEnergy, LabelNumbers
+from dope.methods.label_arrays import cheapest
+from dope.methods.label_moves import Kind, Mover, solving
+from dope.methods.places import size_of
+from dope.pairs import GraphPairs, GridPairs
+from dope.partition import Partition
+from dope.protocols import BlockSolver, LabelSolver
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSolving:
+    """What minimizes a block: moves, each by a solver of two labels, or the messages of a label solver."""
+
+    solver: BlockSolver
+    kind: Kind
+    messages: LabelSolver | None
+
+    def lowered(self, energy: LabelEnergy, start: LabelNumbers) -> LabelNumbers:
+        """Labels that are no worse than those it begins with."""
+        if self.messages is None:
+            labels = start.copy()
+            mover = Mover(energy, labels, taking_part(energy), solving(self.solver), self.kind == "jump")
+            mover.settle(self.kind)
+            return labels
+        messages = self.messages.prepare(energy)
+        for _ in messages.steps():
+            check_cancelled()
+        found = energy.as_labels(messages.labels())
+        return found if energy.exactly(found) < energy.exactly(start) else start
+
+
+@dataclass(frozen=True, eq=False)
+class Meeting:
+    """Where a block meets others: its coupled sites, and places in its region with a y, `own` of which are those."""
+
+    coupled: Sites
+    places: Sites
+    own: Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Solve:
+    """Asks for labels of the share, given y near the block and a_k; those of `frozen` pull at all other sites."""
+
+    doing: ClassVar[str] = "solve"
+    meeting: Meeting
+    y: Values
+    a: Values
+    mu: float
+    start: LabelNumbers | None
+    frozen: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A block's labels, and A_k' y_k (but for the labels' mixing) near it."""
+
+    labels: LabelNumbers
+    pull: Values
+
+
+@dataclass(frozen=True, eq=False)
+class Fix:
+    """Asks for labels that are no worse than those around and in the block, all around it fixed."""
+
+    doing: ClassVar[str] = "sweep"
+    around: LabelNumbers
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """Asks what no labels of the share are below, by so many rounds of messages."""
+
+    doing: ClassVar[str] = "bound"
+    solver: LabelSolver
+    rounds: int
+    threads: int
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRecipe:
+    """How to open a block of an energy in memory."""
+
+    energy: LabelEnergy
+    partition: Partition
+    number: int
+    solving: BlockSolving
+
+    @property
+    def where(self) -> Index:
+        return self.partition.blocks[self.number].where
+
+    @cached_property
+    def coupling(self) -> Coupling:
+        pairs, where = self.energy.pairs, self.where
+        if isinstance(pairs, GridPairs):
+            assert isinstance(where, tuple)
+            return GridCoupling(pairs, self.partition, where)
+        assert isinstance(pairs, GraphPairs) and not isinstance(where, tuple)
+        return GraphCoupling.of(pairs, self.partition, where)
+
+    def open(self) -> Block:
+        return Block(self)
+
+
+class Block:
+    """Answers for a block; a reply depends on the recipe and the message alone."""
+
+    def __init__(self, recipe: BlockRecipe) -> None:
+        energy, where = recipe.energy, recipe.where
+        assert energy.metric is not None
+        counts, pairs = recipe.partition.counts_at(where), energy.pairs.crop(where)  # type: ignore[union-attr, arg-type]
+        costs = energy.costs[where] / recipe.partition.multiplicity(where)[..., None]
+        inside = pairs.inside if isinstance(pairs, GridPairs) else None
+        if inside is not None:
+            costs[~inside] = 0.0  # there may be anything
+        self._share = LabelEnergy(np.ascontiguousarray(costs, dtype=np.float64), pairs.divided(counts), energy.metric)
+        self._matrix = energy.metric.matrix(energy.label_count)
+        self._solving, self._coupling = recipe.solving, recipe.coupling
+        region = self._coupling.region
+        self._sides = tuple(s.stop - s.start for s in region) if isinstance(region, tuple) else (size_of(region),)
+
+    def __call__(self, message: Solve | Fix | Bound) -> Solved | LabelNumbers | Fraction | None:
+        match message:
+            case Solve():
+                return self._solve(message)
+            case Fix():
+                return self._fix(message.around)
+            case Bound():
+                return self._bound(message)
+
+    def _solve(self, ask: Solve) -> Solved:
+        """The minimum of (c_k + A_k y + mu/2 (a_k - S_k y))' y_k and the pairs of the share."""
+        meeting, near = ask.meeting, ask.y[ask.meeting.own]
+        more = self._felt(ask.y, meeting.places, meeting.coupled) + 0.5 * ask.mu * (ask.a - near)
+        costs = self._share.costs.copy()
+        flat = costs.reshape(-1, costs.shape[-1])
+        if ask.frozen and ask.start is not None:
+            pulled = np.ones(len(flat), dtype=np.bool_)
+            pulled[meeting.coupled] = False
+            flat[pulled, ask.start.ravel()[pulled]] -= 0.5 * ask.mu
+        flat[meeting.coupled] += more
+        energy = replace(self._share, costs=costs)
+        labels = self._solving.lowered(energy, first_labels(energy) if ask.start is None else ask.start)
+        pull = np.zeros((len(meeting.places), energy.label_count))
+        for label in np.unique(labels):
+            pull[:, label] = self._coupling.transpose(labels == label).ravel()[meeting.places]
+        return Solved(labels, pull)
+
+    def _fix(self, around: LabelNumbers) -> LabelNumbers | None:
+        """Better labels for the block with what they pay for those around it; None where there are none."""
+        outside = np.ones(self._sides, dtype=np.bool_)
+        outside[self._coupling.inside] = False
+        shell = np.flatnonzero(outside)
+        coupled = np.flatnonzero(self._coupling.coupled())
+        costs = self._share.costs.copy()
+        # With y = 0 inside, 2 A_k y is the sum over j outside of w_ij V y_j.
+        y = one_hot(around.ravel()[shell], costs.shape[-1])
+        costs.reshape(-1, costs.shape[-1])[coupled] += 2.0 * self._felt(y, shell, coupled)
+        energy, before = replace(self._share, costs=costs), np.ascontiguousarray(around[self._coupling.inside])
+        after = self._solving.lowered(energy, before)
+        return after if energy.exactly(after) < energy.exactly(before) else None
+
+    def _bound(self, ask: Bound) -> Fraction | None:
+        bound = None
+        for now in ask.solver.prepare(self._share, threads=ask.threads).steps():
+            check_cancelled()
+            bound = Fraction(now.bound) if np.isfinite(now.bound) else bound
+            if now.rounds >= ask.rounds:
+                break
+        return bound
+
+    def _felt(self, y: Values, places: Sites, coupled: Sites) -> Values:
+        """A_k y on coupled sites, from y at places of the region."""
+        image, felt = np.zeros(self._sides), np.empty((len(coupled), y.shape[1]))
+        for label in range(y.shape[1]):
+            image.reshape(-1)[places] = y[:, label]
+            felt[:, label] = self._coupling.apply(image).ravel()[coupled]
+        return mixed(felt, -0.5 * self._matrix)
+
+
+def first_labels(energy: LabelEnergy) -> LabelNumbers:
+    """Each site's best label, or the one that is best for all, whichever costs less."""
+    inside = taking_part(energy)
+    alone = np.where(inside, cheapest(energy.costs, inside), 0).astype(energy.label_type)
+    sums = energy.costs[inside].astype(np.float64).sum(axis=0)
+    uniform = np.where(inside, np.argmin(sums), 0).astype(energy.label_type)
+    return uniform if energy.exactly(uniform) < energy.exactly(alone) else alone
+
+
+def taking_part(energy: LabelEnergy) -> Mask:
+    """The sites of the mask, or all."""
+    inside = energy.pairs.inside if isinstance(energy.pairs, GridPairs) else None
+    return np.ones(energy.shape, dtype=np.bool_) if inside is None else np.asarray(inside)
+
+
+def one_hot(labels: LabelNumbers, label_count: int) -> Values:
+    """y, a row for each site."""
+    return np.equal(labels[:, None], np.arange(label_count)).astype(np.float64)
+
+
+def mixed(y: Values, table: Values) -> Values:
+    """Rows times a table; a sum and no BLAS product, whose last bits depend on the number of threads."""
+    found: Values = np.einsum("il,lm->im", y, table, optimize=False)
+    return found
