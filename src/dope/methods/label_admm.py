@@ -7,15 +7,16 @@ which is the paper's y'Ly with -V/2 between the labels, as V(a, a) = 0: shares a
 
     y_i = 1/L, a_k = 0, mu = mu0
     repeat
-      y_k <- argmin over one-hot labels of ( c_k + A_k y + mu/2 (a_k - S_k y) )' y_k + the pairs of share k     in parallel
-      y   <- projection of Q^-1 sum_k [ S_k'(y_k + a_k) - 2 A_k' y_k / mu ] to the simplex, site by site
+      y_k <- argmin over one-hot labels of ( c_k + A_k y + mu (a_k - S_k y) )' y_k + pairs of share k     in parallel
+      y   <- projection of Q^-1 sum_k [ S_k'(y_k + a_k) - A_k' y_k / mu ] to the simplex, site by site
       a_k <- a_k + y_k - S_k y
       mu  <- mu * mu_fact
     until every |y_k - S_k y| <= eps sqrt(2 |block k|)
 
-The penalty is mu/4 |y_k - S_k y + a_k|^2: two labels differ at two places of y_i, so this is mu/2 for two labels. It is
-linear in y_k, as y_k'y_k is the number of sites. That of y is the same at all labels of a site, so the best y of the
-simplex is the projection of the best one of all. y and a_k live on coupled sites only.
+The penalty, mu/2 |y_k - S_k y + a_k|^2, is linear in y_k, as y_k'y_k is the number of sites. That of y is the same for
+all labels of a site, so the best y on the simplex is the projection of the best of all. y and a_k live on coupled sites
+only. Two one-hot vectors differ in two places: of two labels, mu is half of what it is in `Admm`, whose y may leave
+[0, 1].
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from dope.methods.moves import kind_for, label_energy_of
 from dope.methods.open_part import MEMORY, PART_SHARE
 from dope.methods.places import size_of
 from dope.methods.sweeps import swept_blocks
-from dope.pairs import GraphPairs, GridPairs, TablePairs
+from dope.pairs import GraphPairs, GridPairs, Pairs, TablePairs
 from dope.partition import Partition
 from dope.protocols import Problem
 from dope.rounding import nearest, rounded_down
@@ -51,7 +52,8 @@ class LabelAdmm:
 
     Attributes
     ----------
-    mu0 : first penalty; "auto" is the median coupling strength over all coupled sites of all blocks.
+    mu0 : first penalty; "auto" is the median coupling strength over all coupled sites of all blocks, times the most
+        that two labels cost.
     mu_fact : the penalty grows by this factor each round.
     rounds : at most so many rounds.
     eps : blocks agree when every |y_k - S_k y| <= eps sqrt(2 |block k|).
@@ -60,8 +62,8 @@ class LabelAdmm:
     sweeps : afterwards, so many sweeps over shifted blocks with their surroundings fixed; they never raise the energy.
     bound : at the end, so many rounds of message passing for a lower bound, over everything or, where that does not
         fit, within blocks; 0 for none.
-    block : what minimizes a block: "moves", each a problem of two labels for the `solver` of `minimize`, or "messages",
-        by the label solver that is given there, or LabelTrwS().
+    block : what minimizes a block: "moves", each a problem of two labels for the `solver` that `minimize` is given, or
+        "messages", by the label solver that it is given, or LabelTrwS(). None chooses moves for a metric, else messages.
     """
 
     takes_labels: ClassVar[bool] = True
@@ -75,30 +77,27 @@ class LabelAdmm:
     penalty: Literal["coupled", "all"] = "coupled"
     sweeps: int = 2
     bound: int = 30
-    block: Literal["moves", "messages"] = "moves"
+    block: Literal["moves", "messages"] | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.block not in ("moves", "messages"):
-            raise InputError(f"LabelAdmm: block is {self.block!r}; expected 'moves' or 'messages'.")
+        if self.block not in (None, "moves", "messages"):
+            raise InputError(f"LabelAdmm: block is {self.block!r}; expected 'moves', 'messages' or None.")
 
     def steps(self, problem: Problem) -> Generator[LabelAdmmStep, None, None]:
         """One Step per round, one per sweep, and one with a bound at the end."""
-        energy = label_energy_of(problem)
+        energy = label_energy_of(problem, "LabelAdmm()")
         if isinstance(energy.pairs, TablePairs):
             raise InputError("each pair has a table of its own; LabelAdmm() needs one metric for all. Use Moves().")
         if getattr(problem.executor, "elsewhere", False):
             raise InputError(f"executor is {problem.executor!r}; LabelAdmm() runs in this process: use Threads().")
         run = _Run(self, energy, problem)
-        step: LabelAdmmStep | None = None
-        stopped = None
         for step in run.rounds():
-            stopped = step.stopped
             yield replace(step, stopped=None)
-        assert step is not None
-        for step in run.swept(step):
-            yield step
-        yield run.bounded(step, stopped)
+        ended = last = step
+        for last in run.swept(ended):
+            yield last
+        yield run.bounded(last, ended.stopped)
 
 
 class _Run:
@@ -108,8 +107,8 @@ class _Run:
         self._method, self._energy, self._problem = method, energy, problem
         # With two labels a swap is the choice between both at every site.
         kind = "swap" if energy.label_count == 2 and energy.is_semimetric else kind_for(energy, None)
-        messages = problem.label_solver if method.block == "messages" else None
-        self._solving = BlockSolving(problem.solver, kind, messages)
+        by_moves = method.block == "moves" or (method.block is None and energy.is_metric)
+        self._solving = BlockSolving(problem.solver, kind, None if by_moves else problem.label_solver)
         start = problem.start
         self.best = first_labels(energy) if start is None else energy.as_labels(start.labels).copy()
         self.value = energy.exactly(self.best)
@@ -162,7 +161,7 @@ class _Run:
         for turn in range(self._method.sweeps):
             partition = swept_blocks(self._problem, shifted=turn % 2 == 0)
             labels = self.best.copy()
-            for members in partition.apart(self._energy.pairs):
+            for members in partition.apart(cast("Pairs", self._energy.pairs)):
                 recipes = [self._recipe(partition, k) for k in members]
                 asks = [Fix(np.ascontiguousarray(labels[one.coupling.region])) for one in recipes]
                 with self._problem.executor.gather(recipes) as crew:
@@ -195,7 +194,7 @@ class _Run:
             partition, threads = _cut(energy, 1), problem.executor.workers
         else:
             partition, threads = _cut(energy, problem.partition), 1
-            if energy.pairs.lowest < 0.0 or energy.metric.matrix(energy.label_count).min() < 0.0:
+            if cast("Pairs", energy.pairs).lowest < 0.0 or energy.metric.matrix(energy.label_count).min() < 0.0:
                 return None
         recipes = [self._recipe(partition, k) for k in range(len(partition.blocks))]
         with problem.executor.gather(recipes) as crew:

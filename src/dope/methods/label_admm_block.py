@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -130,7 +130,8 @@ class Block:
     def __init__(self, recipe: BlockRecipe) -> None:
         energy, where = recipe.energy, recipe.where
         assert energy.metric is not None
-        counts, pairs = recipe.partition.counts_at(where), energy.pairs.crop(where)  # type: ignore[union-attr, arg-type]
+        counts: Any = recipe.partition.counts_at(where)
+        pairs = energy.pairs.crop(where)  # type: ignore[union-attr, arg-type]
         costs = energy.costs[where] / recipe.partition.multiplicity(where)[..., None]
         inside = pairs.inside if isinstance(pairs, GridPairs) else None
         if inside is not None:
@@ -151,15 +152,15 @@ class Block:
                 return self._bound(message)
 
     def _solve(self, ask: Solve) -> Solved:
-        """The minimum of (c_k + A_k y + mu/2 (a_k - S_k y))' y_k and the pairs of the share."""
+        """The minimum of (c_k + A_k y + mu (a_k - S_k y))' y_k and the pairs of the share."""
         meeting, near = ask.meeting, ask.y[ask.meeting.own]
-        more = self._felt(ask.y, meeting.places, meeting.coupled) + 0.5 * ask.mu * (ask.a - near)
+        more = self._felt(ask.y, meeting.places, meeting.coupled) + ask.mu * (ask.a - near)
         costs = self._share.costs.copy()
         flat = costs.reshape(-1, costs.shape[-1])
         if ask.frozen and ask.start is not None:
             pulled = np.ones(len(flat), dtype=np.bool_)
             pulled[meeting.coupled] = False
-            flat[pulled, ask.start.ravel()[pulled]] -= 0.5 * ask.mu
+            flat[pulled, ask.start.ravel()[pulled]] -= ask.mu
         flat[meeting.coupled] += more
         energy = replace(self._share, costs=costs)
         labels = self._solving.lowered(energy, first_labels(energy) if ask.start is None else ask.start)

@@ -67,7 +67,7 @@ class Consensus:
             slots, held = self._slots[k], self._slots[k][at.own]
             votes[held] += found[k]
             sums[held] += found[k] + self._a[k]
-            sums[slots] += mixed(one.pull, self._matrix / mu)
+            sums[slots] += mixed(one.pull, self._matrix / (2.0 * mu))
         y = on_simplex(sums / self._counts)
         # Where blocks agree y is 0 or 1 but for the last bits.
         whole = np.rint(y)
@@ -90,12 +90,12 @@ class Consensus:
         for block, one in zip(self._partition.blocks, solved, strict=True):
             place: Index = within(block.where, block.owned)
             whole[place] = one.labels[block.owned]
-        found = []
+        found: list[LabelNumbers] = []
         for values in (self._y, self._votes):
             labels = whole.copy()
             labels.reshape(-1)[self._sites] = np.argmax(values, axis=1)
             labels[~taking_part(self._energy)] = 0
-            if not any(np.array_equal(labels, one) for one in found):
+            if not any(np.array_equal(labels, other) for other in found):
                 found.append(labels)
         return found
 
