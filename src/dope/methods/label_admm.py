@@ -1,4 +1,4 @@
-"""ADMM over blocks with several labels: what the paper's conclusion announces, for labels y_i that are one-hot.
+"""ADMM over blocks with several labels: which the paper leaves to future work; y_i is one-hot.
 
     E(y) = sum_i c_i' y_i + sum_pairs w_ij (y_i - y_j)' (-V/2) (y_i - y_j),     y_i in {0, 1}^L with sum 1
 
@@ -63,7 +63,7 @@ class LabelAdmm:
     bound : at the end, so many rounds of message passing for a lower bound, over everything or, where that does not
         fit, within blocks; 0 for none.
     block : what minimizes a block: "moves", each a problem of two labels for the `solver` that `minimize` is given, or
-        "messages", by the label solver that it is given, or LabelTrwS(). None chooses moves for a metric, else messages.
+        "messages", by the label solver that it is given, or LabelTrwS(). None: moves for a metric, else messages.
     """
 
     takes_labels: ClassVar[bool] = True

@@ -136,7 +136,7 @@ class Block:
         inside = pairs.inside if isinstance(pairs, GridPairs) else None
         if inside is not None:
             costs[~inside] = 0.0  # there may be anything
-        self._share = LabelEnergy(np.ascontiguousarray(costs, dtype=np.float64), pairs.divided(counts), energy.metric)
+        self.share = LabelEnergy(np.ascontiguousarray(costs, dtype=np.float64), pairs.divided(counts), energy.metric)
         self._matrix = energy.metric.matrix(energy.label_count)
         self._solving, self._coupling = recipe.solving, recipe.coupling
         region = self._coupling.region
@@ -154,15 +154,15 @@ class Block:
     def _solve(self, ask: Solve) -> Solved:
         """The minimum of (c_k + A_k y + mu (a_k - S_k y))' y_k and the pairs of the share."""
         meeting, near = ask.meeting, ask.y[ask.meeting.own]
-        more = self._felt(ask.y, meeting.places, meeting.coupled) + ask.mu * (ask.a - near)
-        costs = self._share.costs.copy()
+        more = self.felt(ask.y, meeting.places, meeting.coupled) + ask.mu * (ask.a - near)
+        costs = self.share.costs.copy()
         flat = costs.reshape(-1, costs.shape[-1])
         if ask.frozen and ask.start is not None:
             pulled = np.ones(len(flat), dtype=np.bool_)
             pulled[meeting.coupled] = False
             flat[pulled, ask.start.ravel()[pulled]] -= ask.mu
         flat[meeting.coupled] += more
-        energy = replace(self._share, costs=costs)
+        energy = replace(self.share, costs=costs)
         labels = self._solving.lowered(energy, first_labels(energy) if ask.start is None else ask.start)
         pull = np.zeros((len(meeting.places), energy.label_count))
         for label in np.unique(labels):
@@ -175,24 +175,24 @@ class Block:
         outside[self._coupling.inside] = False
         shell = np.flatnonzero(outside)
         coupled = np.flatnonzero(self._coupling.coupled())
-        costs = self._share.costs.copy()
+        costs = self.share.costs.copy()
         # With y = 0 inside, 2 A_k y is the sum over j outside of w_ij V y_j.
         y = one_hot(around.ravel()[shell], costs.shape[-1])
-        costs.reshape(-1, costs.shape[-1])[coupled] += 2.0 * self._felt(y, shell, coupled)
-        energy, before = replace(self._share, costs=costs), np.ascontiguousarray(around[self._coupling.inside])
+        costs.reshape(-1, costs.shape[-1])[coupled] += 2.0 * self.felt(y, shell, coupled)
+        energy, before = replace(self.share, costs=costs), np.ascontiguousarray(around[self._coupling.inside])
         after = self._solving.lowered(energy, before)
         return after if energy.exactly(after) < energy.exactly(before) else None
 
     def _bound(self, ask: Bound) -> Fraction | None:
         bound = None
-        for now in ask.solver.prepare(self._share, threads=ask.threads).steps():
+        for now in ask.solver.prepare(self.share, threads=ask.threads).steps():
             check_cancelled()
             bound = Fraction(now.bound) if np.isfinite(now.bound) else bound
             if now.rounds >= ask.rounds:
                 break
         return bound
 
-    def _felt(self, y: Values, places: Sites, coupled: Sites) -> Values:
+    def felt(self, y: Values, places: Sites, coupled: Sites) -> Values:
         """A_k y on coupled sites, from y at places of the region."""
         image, felt = np.zeros(self._sides), np.empty((len(coupled), y.shape[1]))
         for label in range(y.shape[1]):
