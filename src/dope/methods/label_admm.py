@@ -165,9 +165,8 @@ class _Run:
                 recipes = [self._recipe(partition, k) for k in members]
                 asks = [Fix(np.ascontiguousarray(labels[one.coupling.region])) for one in recipes]
                 with self._problem.executor.gather(recipes) as crew:
-                    for one, better in zip(recipes, crew.ask(asks), strict=True):
-                        if better is not None:
-                            labels[one.where] = better
+                    for one, found in zip(recipes, crew.ask(asks), strict=True):
+                        labels[one.where] = found
             self._weighed(labels)
             yield replace(
                 last, round=last.round + turn + 1, sweep=turn + 1, energy=nearest(self.value),

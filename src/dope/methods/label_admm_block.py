@@ -133,9 +133,6 @@ class Block:
         counts: Any = recipe.partition.counts_at(where)
         pairs = energy.pairs.crop(where)  # type: ignore[union-attr, arg-type]
         costs = energy.costs[where] / recipe.partition.multiplicity(where)[..., None]
-        inside = pairs.inside if isinstance(pairs, GridPairs) else None
-        if inside is not None:
-            costs[~inside] = 0.0  # there may be anything
         self.share = LabelEnergy(np.ascontiguousarray(costs, dtype=np.float64), pairs.divided(counts), energy.metric)
         self._matrix = energy.metric.matrix(energy.label_count)
         self._solving, self._coupling = recipe.solving, recipe.coupling
@@ -169,8 +166,8 @@ class Block:
             pull[:, label] = self._coupling.transpose(labels == label).ravel()[meeting.places]
         return Solved(labels, pull)
 
-    def _fix(self, around: LabelNumbers) -> LabelNumbers | None:
-        """Better labels for the block with what they pay for those around it; None where there are none."""
+    def _fix(self, around: LabelNumbers) -> LabelNumbers:
+        """Labels of the block that are no worse beside those around it."""
         outside = np.ones(self._sides, dtype=np.bool_)
         outside[self._coupling.inside] = False
         shell = np.flatnonzero(outside)
@@ -180,8 +177,7 @@ class Block:
         y = one_hot(around.ravel()[shell], costs.shape[-1])
         costs.reshape(-1, costs.shape[-1])[coupled] += 2.0 * self.felt(y, shell, coupled)
         energy, before = replace(self.share, costs=costs), np.ascontiguousarray(around[self._coupling.inside])
-        after = self._solving.lowered(energy, before)
-        return after if energy.exactly(after) < energy.exactly(before) else None
+        return self._solving.lowered(energy, before)
 
     def _bound(self, ask: Bound) -> Fraction | None:
         bound = None
