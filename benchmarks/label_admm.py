@@ -77,7 +77,7 @@ def admm(energy: dope.LabelEnergy, name: str, **settings: Any) -> dope.Result:
 
 
 METHODS: dict[str, Callable[[dope.LabelEnergy, str], dope.Result]] = {
-    "moves": lambda energy, name: dope.minimize(energy),
+    "moves": lambda energy, _: dope.minimize(energy),
     "first round": lambda energy, name: admm(energy, name, rounds=1, sweeps=0),
     "rounds": lambda energy, name: admm(energy, name, sweeps=0),
     "sweeps": lambda energy, name: admm(energy, name, rounds=1),
@@ -95,7 +95,7 @@ def measure(name: str, method: str) -> None:
     began, busy = time.perf_counter(), time.process_time()
     result = METHODS[method](energy, name)
     seconds, used = time.perf_counter() - began, time.process_time() - busy
-    rounds = sum(1 for step in result.trace if isinstance(step, dope.LabelAdmmStep) and not step.sweep)
+    rounds = len({step.mu for step in result.trace if isinstance(step, dope.LabelAdmmStep)})
     found = {"energy": result.energy, "bound": result.lower_bound, "proved": result.proved, "stopped": result.stopped}
     blocks, sites = len(result.partition.blocks), energy.pairs.sites
     sizes = {"sites": sites, "labels": energy.label_count, "blocks": blocks, "rounds": rounds or None}
