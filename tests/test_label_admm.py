@@ -299,6 +299,17 @@ def test_what_it_cannot_do_is_refused_in_a_line():
         dope.minimize(picture(), method=dope.Moves(), blocks=4, overlap=0.2)
 
 
+def test_other_processes_are_refused():
+    class Elsewhere:
+        workers, elsewhere = 2, True
+
+        def gather(self, recipes):
+            raise AssertionError("nothing is to be sent")
+
+    with pytest.raises(InputError, match=r"LabelAdmm\(\) runs in this process"):
+        dope.minimize(picture(), method=LabelAdmm(), executor=Elsewhere(), blocks=4)
+
+
 def test_it_survives_pickling():
     method = LabelAdmm(rounds=3, block="messages")
     assert pickle.loads(pickle.dumps(method)) == method
