@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
-from dope import Admm, Energy, InputError, LabelAdmm, LabelAdmmStep, LabelEnergy, LabelTrwS, Partition, Serial, Threads
+from dope import (
+    Admm,
+    Energy,
+    InputError,
+    LabelAdmm,
+    LabelAdmmStep,
+    LabelEnergy,
+    LabelTrwS,
+    Partition,
+    Problem,
+    Serial,
+    Threads,
+)
 from dope.methods import label_admm, label_consensus
 from dope.methods.label_admm_block import BlockRecipe, BlockSolving, Fix, one_hot
 from dope.methods.label_consensus import on_simplex
@@ -39,6 +51,11 @@ def partitions_of(energy, blocks=4):
     return [Partition.grid(energy.shape, blocks, overlap=overlap) for overlap in (0, 0.4)]
 
 
+def nothing_solved(energy, partition):
+    problem = Problem(energy, partition, dope.MaxFlow(), Serial())
+    return BlockSolving(problem, "expansion", by_moves=True)
+
+
 # The equations.
 
 
@@ -52,7 +69,7 @@ def test_shares_and_couplings_add_up_to_the_energy(metric, graph):
     for partition in partitions_of(energy):
         total = 0.0
         for k, block in enumerate(partition.blocks):
-            recipe = BlockRecipe(energy, partition, k, BlockSolving(dope.MaxFlow(), "expansion", None))
+            recipe = BlockRecipe(energy, partition, k, nothing_solved(energy, partition))
             opened, region = recipe.open(), labels[recipe.coupling.region].ravel()
             everywhere = np.arange(opened.share.pairs.sites)
             felt = opened.felt(one_hot(region, 4), np.arange(len(region)), everywhere)
@@ -108,7 +125,7 @@ def test_what_a_block_pays_beside_fixed_labels_is_what_the_whole_pays(metric, gr
     monkeypatch.setattr(BlockSolving, "lowered", lambda _, fixed, start: seen.append(fixed) or start)
     for partition in partitions_of(energy):
         for k, block in enumerate(partition.blocks):
-            recipe = BlockRecipe(energy, partition.alone(), k, BlockSolving(dope.MaxFlow(), "expansion", None))
+            recipe = BlockRecipe(energy, partition.alone(), k, nothing_solved(energy, partition))
             before = recipe.open()(Fix(np.ascontiguousarray(around[recipe.coupling.region])))
             np.testing.assert_array_equal(before, around[block.where])
             other = around.copy()
@@ -136,7 +153,8 @@ def test_no_labels_are_below_the_minimum_and_the_bound_is_not_above(block, energ
     if len(energy.shape) > 1:
         blocks = (blocks if energy.shape[0] == max(energy.shape) else 1,) + (1,) * (len(energy.shape) - 1)
         blocks = tuple(min(k, n) for k, n in zip(blocks, energy.shape, strict=True))
-    result = dope.minimize(energy, method=LabelAdmm(rounds=4, block=block), blocks=blocks)
+    overlap = data.draw(st.sampled_from([0.0, 0.5]))
+    result = dope.minimize(energy, method=LabelAdmm(rounds=4, block=block), blocks=blocks, overlap=overlap)
     least, _ = minimizers(energy)
     room = 1e-7 * (1 + abs(least))
     assert result.energy == energy(result.labels) >= least - room
@@ -171,7 +189,7 @@ def test_blocks_come_near_to_what_the_whole_gives(metric, graph):
 def test_one_block_gives_what_moves_give(metric):
     energy = picture(metric=metric)
     result = dope.minimize(energy, method=LabelAdmm(bound=0), blocks=1)
-    expected = dope.minimize(energy, method=dope.Moves(prove=False, bound=0), start=label_admm.first_labels(energy))
+    expected = dope.minimize(energy, method=dope.Moves(bound=0), start=label_admm.first_labels(energy))
     np.testing.assert_array_equal(result.labels, expected.labels)
     assert result.stopped == "agreed" and len(result.trace) == 2
 
@@ -303,7 +321,7 @@ def test_other_processes_are_refused():
     class Elsewhere:
         workers, elsewhere = 2, True
 
-        def gather(self, recipes):
+        def gather(self, _):
             raise AssertionError("nothing is to be sent")
 
     with pytest.raises(InputError, match=r"LabelAdmm\(\) runs in this process"):

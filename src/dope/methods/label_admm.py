@@ -32,7 +32,7 @@ from dope.cancellation import check_cancelled
 from dope.errors import InputError
 from dope.label_energy import LabelEnergy, LabelNumbers
 from dope.methods.admm_settings import check_settings, stop_reason
-from dope.methods.label_admm_block import BlockRecipe, BlockSolving, Bound, Fix, Solve, first_labels
+from dope.methods.label_admm_block import BlockRecipe, BlockSolving, Bound, Fix, Solve, first_labels, in_one_block
 from dope.methods.label_consensus import Consensus
 from dope.methods.label_run import message_bytes
 from dope.methods.moves import kind_for, label_energy_of
@@ -108,7 +108,7 @@ class _Run:
         # With two labels a swap is the choice between both at every site.
         kind = "swap" if energy.label_count == 2 and energy.is_semimetric else kind_for(energy, None)
         by_moves = method.block == "moves" or (method.block is None and energy.is_metric)
-        self._solving = BlockSolving(problem.solver, kind, None if by_moves else problem.label_solver)
+        self._solving = BlockSolving(problem, kind, by_moves)
         start = problem.start
         self.best = first_labels(energy) if start is None else energy.as_labels(start.labels).copy()
         self.value = energy.exactly(self.best)
@@ -190,9 +190,9 @@ class _Run:
         if not self._method.bound or solver is None:
             return None
         if message_bytes(energy) <= (problem.memory or MEMORY) // PART_SHARE:
-            partition, threads = _cut(energy, 1), problem.executor.workers
+            partition, threads = in_one_block(energy), problem.executor.workers
         else:
-            partition, threads = _cut(energy, problem.partition), 1
+            partition, threads = _apart(energy, problem.partition), 1
             if cast("Pairs", energy.pairs).lowest < 0.0 or energy.metric.matrix(energy.label_count).min() < 0.0:
                 return None
         recipes = [self._recipe(partition, k) for k in range(len(partition.blocks))]
@@ -201,10 +201,11 @@ class _Run:
         return None if None in parts else sum(parts, Fraction(energy.constant))
 
 
-def _cut(energy: LabelEnergy, like: Partition | int) -> Partition:
-    """Blocks without overlap: so many, or those of a partition."""
+def _apart(energy: LabelEnergy, partition: Partition) -> Partition:
+    """As many blocks, without overlap."""
     pairs = energy.pairs
-    if isinstance(pairs, GridPairs):
-        return like.even() if isinstance(like, Partition) else Partition.grid(energy.shape, like)
-    assert isinstance(pairs, GraphPairs)
-    return Partition.graph(pairs, len(like.blocks) if isinstance(like, Partition) else like)
+    return (
+        partition.even()
+        if isinstance(pairs, GridPairs)
+        else Partition.graph(cast("GraphPairs", pairs), len(partition.blocks))
+    )

@@ -20,34 +20,70 @@ from dope.coupling import Coupling, GraphCoupling, GridCoupling
 from dope.label_energy import LabelEnergy, LabelNumbers
 from dope.methods.label_arrays import cheapest
 from dope.methods.label_moves import Kind, Mover, solving
+from dope.methods.label_proof import LabelProof
+from dope.methods.open_part import WORTH_A_GRAPH, OpenPart
 from dope.methods.places import size_of
 from dope.pairs import GraphPairs, GridPairs
 from dope.partition import Partition
-from dope.protocols import BlockSolver, LabelSolver
+from dope.protocols import FlowSolver, LabelSolver, Problem
 
 Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class BlockSolving:
-    """What minimizes a block: moves, each by a solver of two labels, or the messages of a label solver."""
+    """What minimizes a block: messages of a label solver, or moves, each by a solver of two labels.
 
-    solver: BlockSolver
+    Of Potts energies labels are proved first (`label_proof`), where the solver shows its flows, and moves do the rest.
+    """
+
+    problem: Problem
     kind: Kind
-    messages: LabelSolver | None
+    by_moves: bool
 
     def lowered(self, energy: LabelEnergy, start: LabelNumbers) -> LabelNumbers:
         """Labels that are no worse than those it begins with."""
-        if self.messages is None:
-            labels = start.copy()
-            mover = Mover(energy, labels, taking_part(energy), solving(self.solver), self.kind == "jump")
-            mover.settle(self.kind)
-            return labels
-        messages = self.messages.prepare(energy)
+        found = self._moved(energy, start) if self.by_moves else self._told(energy)
+        return found if energy.exactly(found) < energy.exactly(start) else start
+
+    def _told(self, energy: LabelEnergy) -> LabelNumbers:
+        solver = self.problem.label_solver
+        assert solver is not None
+        messages = solver.prepare(energy)
         for _ in messages.steps():
             check_cancelled()
-        found = energy.as_labels(messages.labels())
-        return found if energy.exactly(found) < energy.exactly(start) else start
+        return energy.as_labels(messages.labels())
+
+    def _moved(self, energy: LabelEnergy, start: LabelNumbers) -> LabelNumbers:
+        labels, free = start.copy(), taking_part(energy).copy()
+        if energy.metric is not None and energy.metric.kind == "potts" and self._proves and energy.is_metric:
+            proof = LabelProof(energy, replace(self.problem, partition=in_one_block(energy)))
+            for label in range(energy.label_count):
+                check_cancelled()
+                proof.prove(label)
+            labels, free = np.where(free & ~proof.open, proof.labels, labels), free & proof.open
+        if np.count_nonzero(free) < WORTH_A_GRAPH * free.size:
+            part = OpenPart.of(energy, labels, free)
+            labels[free] = self._settled(part.energy, labels[free], np.ones(len(part.sites), dtype=np.bool_))
+            return labels
+        return self._settled(energy, labels, free)
+
+    @property
+    def _proves(self) -> bool:
+        return isinstance(self.problem.solver, FlowSolver)
+
+    def _settled(self, energy: LabelEnergy, labels: LabelNumbers, free: Mask) -> LabelNumbers:
+        Mover(energy, labels, free, solving(self.problem.solver), self.kind == "jump").settle(self.kind)
+        return labels
+
+
+def in_one_block(energy: LabelEnergy) -> Partition:
+    """All sites as one block."""
+    pairs = energy.pairs
+    if isinstance(pairs, GridPairs):
+        return Partition.grid(energy.shape, 1)
+    assert isinstance(pairs, GraphPairs)
+    return Partition.graph(pairs, 1)
 
 
 @dataclass(frozen=True, eq=False)
