@@ -26,7 +26,7 @@ _GIVEN = {
     "executors": "Dask Futures Serial Threads",
     "io": "read_energy",
     "label_energy": "LabelEnergy",
-    "methods": "Admm Bracketing Exact Messages Moves",
+    "methods": "Admm Bracketing Exact LabelAdmm Messages Moves",
     "partition": "Block Partition",
     "planning": "Plan plan",
     "protocols": "Answer BlockSolver Executor FlowMinimizer Method Minimizer Problem",
@@ -34,7 +34,7 @@ _GIVEN = {
     "run": "BlockBegun BlockDone BlockState Finished Run Stepped",
     "segmentation": "Segmentation segment",
     "solvers": "Anneal Brute Icm LabelTrwS LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
-    "steps": "AdmmStep BracketingStep ExactStep LabelStep Step",
+    "steps": "AdmmStep BracketingStep ExactStep LabelAdmmStep LabelStep Step",
     "total_variation": "denoise_tv",
     "verify": "Verdict verify",
 }
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from dope.methods import Admm as Admm
     from dope.methods import Bracketing as Bracketing
     from dope.methods import Exact as Exact
+    from dope.methods import LabelAdmm as LabelAdmm
     from dope.methods import Messages as Messages
     from dope.methods import Moves as Moves
     from dope.partition import Block as Block
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from dope.steps import AdmmStep as AdmmStep
     from dope.steps import BracketingStep as BracketingStep
     from dope.steps import ExactStep as ExactStep
+    from dope.steps import LabelAdmmStep as LabelAdmmStep
     from dope.steps import LabelStep as LabelStep
     from dope.steps import Step as Step
     from dope.total_variation import denoise_tv as denoise_tv

@@ -313,6 +313,7 @@ class Method(Protocol):
     resumable : what its blocks find lies on `problem.board`, and a run of it can be resumed from there.
     certifies : its last Step has what proves its bound, or says which folder, `problem.certificate`, that is in.
     shares_a_flow : its blocks are parts of one flow in this process, work for threads.
+    takes_overlap : it takes several labels, and blocks of these may overlap.
     takes_labels : its problems are of several labels, and their energy is a `LabelEnergy`.
     """
 

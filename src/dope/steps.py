@@ -167,6 +167,23 @@ class LabelStep(Step):
 
 
 @dataclass(frozen=True)
+class LabelAdmmStep(Step):
+    """A round of `LabelAdmm`, a sweep after these, or the last word, with a bound.
+
+    Attributes
+    ----------
+    mu, residual : the penalty's weight, and the largest |y_k - S_k y| over the blocks.
+    sweep : 0, or the number of the sweep, whose other fields are those of the last round.
+    """
+
+    energy: float
+    _: KW_ONLY
+    mu: float
+    residual: float
+    sweep: int = 0
+
+
+@dataclass(frozen=True)
 class BlockTask:
     """What a block did when it was asked once.
 

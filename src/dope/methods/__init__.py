@@ -3,7 +3,8 @@
 from dope.methods.admm import Admm
 from dope.methods.bracketing import Bracketing
 from dope.methods.exact import Exact, nested_cuts
+from dope.methods.label_admm import LabelAdmm
 from dope.methods.messages import Messages
 from dope.methods.moves import Moves
 
-__all__ = ["Admm", "Bracketing", "Exact", "Messages", "Moves", "nested_cuts"]
+__all__ = ["Admm", "Bracketing", "Exact", "LabelAdmm", "Messages", "Moves", "nested_cuts"]

@@ -18,7 +18,6 @@ only where blocks meet.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, is_dataclass, replace
@@ -27,10 +26,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dope.arrays import digest
-from dope.errors import InputError
 from dope.facts import measure_facts
 from dope.methods.admm_polish import Polish
 from dope.methods.admm_rounds import AdmmRounds
+from dope.methods.admm_settings import check_settings, stop_reason
 from dope.methods.sweeps import without_overlap
 from dope.methods.task_log import TaskLog
 from dope.pairs import GridPairs
@@ -70,19 +69,7 @@ class Admm:
     bound: int = 2
 
     def __post_init__(self) -> None:
-        if self.mu0 != "auto" and not (_is_number(self.mu0) and 0 < self.mu0 < math.inf):
-            raise InputError(f"Admm: mu0 is {self.mu0!r}; expected a positive number or 'auto'.")
-        if not (_is_number(self.mu_fact) and 0 < self.mu_fact < math.inf):
-            raise InputError(f"Admm: mu_fact is {self.mu_fact!r}; expected a positive number.")
-        if not (_is_number(self.eps) and 0 <= self.eps < math.inf):
-            raise InputError(f"Admm: eps is {self.eps!r}; expected a number of 0 or more.")
-        for name, value, least in (("rounds", self.rounds, 1), ("sweeps", self.sweeps, 0), ("bound", self.bound, 0)):
-            if not _is_whole(value) or value < least:
-                raise InputError(f"Admm: {name} is {value!r}; expected a whole number of {least} or more.")
-        if self.patience is not None and (not _is_whole(self.patience) or self.patience < 1):
-            raise InputError(f"Admm: patience is {self.patience!r}; expected a whole number of rounds, or None.")
-        if self.penalty not in ("coupled", "all"):
-            raise InputError(f"Admm: penalty is {self.penalty!r}; expected 'coupled' or 'all'.")
+        check_settings(self)
 
     @classmethod
     def paper(cls, *, mu0: float = 100.0, mu_fact: float = 1.05, rounds: int = 3, eps: float = 1e-3) -> Admm:
@@ -125,13 +112,7 @@ class Admm:
 
     def reason(self, residuals: Sequence[float], sizes: Sequence[int], number: int, waited: int) -> str | None:
         """Why to stop after a round, None to go on; the best labels are `waited` rounds old."""
-        if all(r <= self.eps * math.sqrt(n) for r, n in zip(residuals, sizes, strict=True)):
-            return "agreed"
-        if number == self.rounds:
-            return "round limit"
-        if self.patience is not None and waited >= self.patience:
-            return "stalled"
-        return None
+        return stop_reason(self, residuals, sizes, number, waited)
 
 
 def _with_facts(problem: Problem, log: TaskLog) -> Problem:
@@ -170,11 +151,3 @@ def _manifest(method: Admm, problem: Problem) -> dict[str, Any]:
 def _name(solver: object) -> str:
     """What a solver is, in any process."""
     return repr(solver) if is_dataclass(solver) else f"{type(solver).__module__}.{type(solver).__qualname__}"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

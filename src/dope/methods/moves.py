@@ -82,12 +82,12 @@ class Moves:
         yield run.last(None)
 
 
-def label_energy_of(problem: Problem) -> LabelEnergy:
+def label_energy_of(problem: Problem, method: str = "Moves()") -> LabelEnergy:
     """The energy, which must be one of several labels."""
     energy: object = problem.energy
     if not isinstance(energy, LabelEnergy):
         raise InputError(
-            f"the energy is a {type(energy).__name__}; Moves() needs a LabelEnergy. Leave method out for two labels."
+            f"the energy is a {type(energy).__name__}; {method} needs a LabelEnergy. Leave method out for two labels."
         )
     return energy
 

@@ -49,7 +49,7 @@ class Sweeper:
         """The labels after each of `number` sweeps, over shifted blocks and over the blocks themselves by turns."""
         minimizers = Minimizers(self.problem.solver)
         for turn in range(number):
-            partition = self._blocks(shifted=turn % 2 == 0).alone()
+            partition = swept_blocks(self.problem, shifted=turn % 2 == 0)
             labelling = self._swept(partition, labelling, minimizers, f"sweep-{turn + 1:02}")
             yield labelling
 
@@ -108,12 +108,6 @@ class Sweeper:
     def _recipe(self, partition: Partition, regions: Places, k: int, minimizers: Minimizers | None) -> FixedRecipe:
         excerpt = self.problem.energy.unread_excerpt(partition, k, regions[k])
         return FixedRecipe(excerpt, partition.blocks[k].where, minimizers, self.most)
-
-    def _blocks(self, *, shifted: bool) -> Partition:
-        pairs, partition = self.problem.energy.pairs, self.problem.partition
-        if isinstance(pairs, GraphPairs):
-            return Partition.graph(pairs, len(partition.blocks), overlap=GRAPH_GROWTH) if shifted else partition
-        return partition.shifted() if shifted else partition.even()
 
     def _swept(self, partition: Partition, labelling: Labelling, minimizers: Minimizers, name: str) -> Labelling:
         pairs = self.problem.energy.pairs
@@ -285,6 +279,16 @@ class WritingRecipe:
         with work.timed("write"):
             self.target[self.where] = labels
         return Post({}, {})
+
+
+def swept_blocks(problem: Problem, *, shifted: bool) -> Partition:
+    """The blocks of a sweep, each with the full costs of its sites: those of the problem, or with seams elsewhere."""
+    pairs, partition = problem.energy.pairs, problem.partition
+    if isinstance(pairs, GraphPairs):
+        found = Partition.graph(pairs, len(partition.blocks), overlap=GRAPH_GROWTH) if shifted else partition
+    else:
+        found = partition.shifted() if shifted else partition.even()
+    return found.alone()
 
 
 def without_overlap(partition: Partition) -> Partition:

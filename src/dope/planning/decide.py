@@ -194,8 +194,10 @@ class _Asked:
                 f"checkpoint or resume is {self.folder}; several labels on a graph are not kept in a folder. Leave it "
                 f"out."
             )
-        if self._overlaps:
-            raise InputError("blocks overlap; several labels need blocks without overlap. Leave overlap out.")
+        if self._overlaps and not getattr(self.method, "takes_overlap", False):
+            raise InputError(
+                "blocks overlap; several labels need blocks without overlap, but for LabelAdmm(). Leave overlap out."
+            )
         if getattr(self.executor, "elsewhere", False) and not isinstance(self.energy.pairs, GridPairs):
             raise InputError(
                 f"executor is {self.executor!r}, whose workers are in other processes; several labels on a graph are "
