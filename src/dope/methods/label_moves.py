@@ -74,7 +74,8 @@ class Mover:
     solve: Solve
     cut_off: bool = False
     exact: bool = field(default=True, init=False)
-    _version: int = field(default=0, init=False)
+    _clock: int = field(default=0, init=False)  # counts moves
+    _latest: int = field(default=0, init=False)  # when a label changed last
     _stride: int = field(default=0, init=False)
     _tried: dict[Move, int] = field(default_factory=dict, init=False)
     _changed: npt.NDArray[np.int32] = field(init=False)
@@ -94,15 +95,18 @@ class Mover:
 
     def _each(self, moves: Iterable[Move]) -> Iterator[int]:
         for move in moves:
-            if self._tried.get(move) != self._version:
+            self._clock += 1
+            if self._tried.get(move, -1) < self._latest:
                 check_cancelled()
                 yield self._try(move)
+            else:
+                self._tried[move] = self._clock
 
     def _jumps(self) -> Iterator[int]:
         """Expansions to labels a stride apart, and jumps from there down to 1; half the stride where nothing gained."""
         number, convex = self.energy.label_count, self.energy.is_convex
-        begun = self._version
-        while self._version == begun:
+        begun = self._latest
+        while self._latest == begun:
             longest = number // 2 if convex else number // FIRST_EXPANSIONS
             last = self._stride == 1 or (convex and self._stride > 0)
             self._stride = 1 if last else self._stride // 2 or _power_of_two(longest)
@@ -110,16 +114,16 @@ class Mover:
                 yield from self._each(("expansion", a) for a in range(0, number, self._stride))
             length = self._stride
             while length:
-                before = self._version
+                before = self._latest
                 yield from self._each((("jump", length), ("jump", -length)))
-                length = length if self._version != before else length // 2
+                length = length if self._latest != before else length // 2
             if last:
                 return
 
     @property
     def at_minimum(self) -> bool:
         """Whether the labels are known to be a minimum: no jump by 1 lowers an energy that is convex."""
-        tried = (self._tried.get(("jump", length)) == self._version for length in (1, -1))
+        tried = (self._tried.get(("jump", length), -1) >= self._latest for length in (1, -1))
         return self.exact and all(tried) and self.energy.is_convex
 
     def settle(self, kind: Kind) -> int:
@@ -143,8 +147,31 @@ class Mover:
             changed = self._choose(np.where(either, kind(a), labels), np.where(either, kind(b), labels))
         # What jumped once may gain by the same jump again.
         if move[0] != "jump" or not changed:
-            self._tried[move] = self._version
+            self._tried[move] = self._clock
         return changed
+
+    def confined(self, box: Box, free: Mask, solve: Solve) -> Mover:
+        """The same for a box in which these sites are free, with what is known of moves there."""
+        part = Mover(self.energy.at(box), self.labels[box].copy(), free, solve, self.cut_off)
+        part._clock, part._latest, part._stride = self._clock, self._latest, self._stride
+        part._tried, part._changed = dict(self._tried), self._changed[box].copy()
+        return part
+
+    def adopt(self, parts: Sequence[tuple[Box, Mover]]) -> None:
+        """Take over what moves found in boxes whose free sites share no pair; sites free in none count as changed."""
+        movers = [part for _, part in parts]
+        self._clock = self._latest = 1 + max(part._clock for part in movers)
+        self._stride = max(part._stride for part in movers)
+        self._tried = {
+            move: min(part._tried[move] for part in movers)
+            for move in movers[0]._tried
+            if all(move in part._tried for part in movers)
+        }
+        self._changed[self.free] = self._clock
+        for box, part in parts:
+            self.labels[box][part.free] = part.labels[part.free]
+            self._changed[box][part.free] = part._changed[part.free]
+            self.exact &= part.exact
 
     def fuse(self, proposal: Labels) -> int:
         """Take over what lowers the energy of another labelling; at how many sites."""
@@ -173,8 +200,8 @@ class Mover:
         return changed
 
     def _take(self, where: Box, before: Labels, after: Labels) -> None:
-        self._version += 1
-        self._changed[where][after != before] = self._version
+        self._latest = self._clock
+        self._changed[where][after != before] = self._clock
         self.labels[where] = after
 
     def _expand_near(self, label: int, since: int | None) -> int | None:

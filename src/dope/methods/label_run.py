@@ -17,6 +17,7 @@ from dope.label_energy import LabelEnergy
 from dope.live import LiveLabels
 from dope.methods.exact import Exact
 from dope.methods.label_arrays import LabelArrays
+from dope.methods.label_bands import cycle_in_boxes, partitions
 from dope.methods.label_boxes import LabelBoxes
 from dope.methods.label_moves import Kind, Mover, Solve, solving
 from dope.methods.label_proof import LabelProof
@@ -131,9 +132,13 @@ class LabelRun:
         if not rest.energy.is_convex:
             yield from self._bounded(rest, outside, error)
         mover = Mover(rest.energy, rest.labels, rest.free, solve_with(self._problem), cut_off=self._kind == "jump")
+        boxes = partitions(mover)
         done, changed = 0, 1
-        while changed and not self._closed and (cycles is None or done < cycles):
-            changed = sum(mover.cycle(self._kind))
+        while (changed or done <= len(boxes)) and not self._closed and (cycles is None or done < cycles):
+            if done < len(boxes):
+                changed = cycle_in_boxes(mover, self._kind, boxes[done], self._problem)
+            else:
+                changed = sum(mover.cycle(self._kind))
             if rest.part is not None:
                 self._put(rest.part, rest.labels)
             self._value = outside + rest.energy.exactly(rest.labels)
