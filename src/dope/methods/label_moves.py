@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Literal, cast
 
 import numpy as np
@@ -47,6 +47,11 @@ Kind = Literal["expansion", "swap", "fusion", "jump"]
 Move = tuple[str, int] | tuple[str, int, int]
 Solve = Callable[[Energy, BinaryLabels], Answer]
 """What minimizes the binary problem of a move, or finds labels that are no worse than those it begins with."""
+Together = Callable[["Mover", "Sequence[Move]"], "Sequence[Mover]"]
+"""Tries several moves from the same labels, each with a mover of its own."""
+
+# Moves that are tried from the same labels, whatever the threads, so that labels do not depend on these.
+AT_ONCE = 4
 
 
 # Jumps of labels whose costs are no convex function begin where expansions left them, which need not be to all labels
@@ -73,6 +78,7 @@ class Mover:
     free: Mask
     solve: Solve
     cut_off: bool = False
+    together: Together | None = field(default=None, init=False)
     exact: bool = field(default=True, init=False)
     _clock: int = field(default=0, init=False)  # counts moves
     _latest: int = field(default=0, init=False)  # when a label changed last
@@ -94,13 +100,34 @@ class Mover:
             yield from self._each(("expansion", a) for a in range(number))
 
     def _each(self, moves: Iterable[Move]) -> Iterator[int]:
-        for move in moves:
+        waiting = iter(moves)
+        while some := list(islice(waiting, 1 if self.together is None else AT_ONCE)):
             self._clock += 1
-            if self._tried.get(move, -1) < self._latest:
-                check_cancelled()
-                yield self._try(move)
-            else:
-                self._tried[move] = self._clock
+            check_cancelled()
+            hopeful = [move for move in some if self._tried.get(move, -1) < self._latest]
+            self._tried.update((move, self._clock) for move in some if move not in hopeful)
+            if self.together is None or len(hopeful) == 1:
+                yield from map(self.attempt, hopeful)
+            elif hopeful:
+                yield from self._choose_among(hopeful, self.together(self, hopeful))
+
+    def _choose_among(self, moves: Sequence[Move], parts: Sequence[Mover]) -> Iterator[int]:
+        """Take over what each of several moves found by itself, as far as no pair joins it to another's."""
+        tried, before = self._clock, self.labels.copy()
+        near = np.zeros(before.shape, dtype=np.bool_)
+        for move, part in zip(moves, parts, strict=True):
+            self.exact &= part.exact
+            found = part.labels != before
+            changed = int(np.count_nonzero(found))
+            if changed and (found & near).any():
+                yield 0  # it is tried again
+                continue
+            self._note(move, changed, tried)
+            if changed:
+                self._clock += 1
+                self._take(self.energy.whole, before, np.where(found, part.labels, self.labels))
+                near |= grown(found, self.energy.pairs.reach)
+            yield changed
 
     def _jumps(self) -> Iterator[int]:
         """Expansions to labels a stride apart, and jumps from there down to 1; half the stride where nothing gained."""
@@ -133,7 +160,8 @@ class Mover:
             total += changed
         return total
 
-    def _try(self, move: Move) -> int:
+    def attempt(self, move: Move) -> int:
+        """Take a move if it gains; how many sites it changed."""
         labels, kind = self.labels, self.labels.dtype.type
         if move[0] == "expansion":
             near = self._expand_near(move[1], self._tried.get(move))
@@ -145,14 +173,18 @@ class Mover:
             _, a, b = cast("tuple[str, int, int]", move)
             either = self.free & ((labels == a) | (labels == b))
             changed = self._choose(np.where(either, kind(a), labels), np.where(either, kind(b), labels))
-        # What jumped once may gain by the same jump again.
-        if move[0] != "jump" or not changed:
-            self._tried[move] = self._clock
+        self._note(move, changed, self._clock)
         return changed
+
+    def _note(self, move: Move, changed: int, clock: int) -> None:
+        """A move was tried; what jumped once may gain by the same jump again."""
+        if move[0] != "jump" or not changed:
+            self._tried[move] = clock
 
     def confined(self, box: Box, free: Mask, solve: Solve) -> Mover:
         """The same for a box in which these sites are free, with what is known of moves there."""
-        part = Mover(self.energy.at(box), self.labels[box].copy(), free, solve, self.cut_off)
+        energy = self.energy if box == self.energy.whole else self.energy.at(box)
+        part = Mover(energy, self.labels[box].copy(), free, solve, self.cut_off)
         part._clock, part._latest, part._stride = self._clock, self._latest, self._stride
         part._tried, part._changed = dict(self._tried), self._changed[box].copy()
         return part

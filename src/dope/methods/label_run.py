@@ -17,11 +17,11 @@ from dope.label_energy import LabelEnergy
 from dope.live import LiveLabels
 from dope.methods.exact import Exact
 from dope.methods.label_arrays import LabelArrays
-from dope.methods.label_bands import cycle_in_boxes, partitions
 from dope.methods.label_boxes import LabelBoxes
 from dope.methods.label_moves import Kind, Mover, Solve, solving
 from dope.methods.label_proof import LabelProof
 from dope.methods.open_part import MEMORY, PART_SHARE, OpenPart
+from dope.methods.side_by_side import cycle_in_boxes, partitions, trying
 from dope.methods.small_parts import settle_small
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition
@@ -138,6 +138,7 @@ class LabelRun:
             if done < len(boxes):
                 changed = cycle_in_boxes(mover, self._kind, boxes[done], self._problem)
             else:
+                mover.together = trying(self._problem) if boxes else None
                 changed = sum(mover.cycle(self._kind))
             if rest.part is not None:
                 self._put(rest.part, rest.labels)
