@@ -24,14 +24,14 @@ from dope.pairs import GridPairs
 from dope.partition import Partition
 from dope.protocols import BlockSolver, Problem, Recipe
 
-# Sites of a box. The tsukuba pair in two of them is at 370,687 after two cycles, in four at 371,946.
+# Sites of a box, at most. The tsukuba pair in two of them is at 370,687 after two cycles, in four at 371,946.
 BOX_SITES = 1 << 16
 
 
 def partitions(mover: Mover) -> list[Partition]:
     """The boxes of the first cycles; none where there is a box only, or a graph."""
-    number = -(-mover.labels.size // BOX_SITES)
-    if number < 2 or not isinstance(mover.energy.pairs, GridPairs):
+    number = 1 << ((mover.labels.size - 1) // BOX_SITES).bit_length()  # a power of two has layouts of small seams
+    if number == 1 or not isinstance(mover.energy.pairs, GridPairs):
         return []
     first = Partition.grid(mover.labels.shape, number)
     return [first, first.shifted(), first]
@@ -88,7 +88,7 @@ def _recipe(mover: Mover, box: Box, solver: BlockSolver) -> CycleRecipe:
     """A box without the sites where it begins: they lie between it and the box before."""
     pairs = mover.energy.pairs
     assert isinstance(pairs, GridPairs)
-    inner = tuple(slice(s.start + r * (s.start > 0), s.stop) for s, r in zip(box, pairs.reach, strict=True))
+    inner = tuple(slice(min(s.start + r * (s.start > 0), s.stop), s.stop) for s, r in zip(box, pairs.reach, strict=True))
     region = pairs.around(inner)
     free = np.zeros(sides(region), dtype=np.bool_)
     free[seen_from(inner, region)] = mover.free[inner]
