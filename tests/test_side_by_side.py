@@ -22,8 +22,6 @@ KINDS = ["potts", "linear", "quadratic", ("linear", 2), ("quadratic", 3)]
 SHAPES = [(5,), (2, 3), (3, 2), (2, 2, 2)]
 
 
-
-
 @given(energy=grids(kinds=KINDS, shapes=SHAPES))
 @examples(80)
 def test_labels_are_what_they_claim_to_be_and_the_same_in_threads(energy):

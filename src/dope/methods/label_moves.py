@@ -113,6 +113,8 @@ class Mover:
 
     def _choose_among(self, moves: Sequence[Move], parts: Sequence[Mover]) -> Iterator[int]:
         """Take over what each of several moves found by itself, as far as no pair joins it to another's."""
+        pairs = self.energy.pairs
+        assert isinstance(pairs, GridPairs)
         tried, before = self._clock, self.labels.copy()
         near = np.zeros(before.shape, dtype=np.bool_)
         for move, part in zip(moves, parts, strict=True):
@@ -125,8 +127,8 @@ class Mover:
             self._note(move, changed, tried)
             if changed:
                 self._clock += 1
-                self._take(self.energy.whole, before, np.where(found, part.labels, self.labels))
-                near |= grown(found, self.energy.pairs.reach)
+                self._take(self.energy.whole, self.labels.copy(), np.where(found, part.labels, self.labels))
+                near |= grown(found, pairs.reach)
             yield changed
 
     def _jumps(self) -> Iterator[int]:

@@ -233,7 +233,7 @@ class _Rest:
     def begin(self) -> None:
         """Take one label everywhere where that costs less, which it does where single sites know little.
 
-        Expansions of the tsukuba pair end at 369,824 from there, at 370,889 from each site's best label.
+        Expansions of the tsukuba pair end at 369,829 from there, at 370,889 from each site's best label.
         """
         energy, free = self.energy, self.free
         sums = (energy.costs if free.all() else energy.costs[free]).reshape(-1, energy.label_count).sum(axis=0)

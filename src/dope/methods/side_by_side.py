@@ -88,7 +88,9 @@ def _recipe(mover: Mover, box: Box, solver: BlockSolver) -> CycleRecipe:
     """A box without the sites where it begins: they lie between it and the box before."""
     pairs = mover.energy.pairs
     assert isinstance(pairs, GridPairs)
-    inner = tuple(slice(min(s.start + r * (s.start > 0), s.stop), s.stop) for s, r in zip(box, pairs.reach, strict=True))
+    inner = tuple(
+        slice(min(s.start + r * (s.start > 0), s.stop), s.stop) for s, r in zip(box, pairs.reach, strict=True)
+    )
     region = pairs.around(inner)
     free = np.zeros(sides(region), dtype=np.bool_)
     free[seen_from(inner, region)] = mover.free[inner]
