@@ -143,20 +143,23 @@ class MaxFlow {
     ExactSum minimum() const {
         require_solved();
         ExactSum total = saturated_;
-        const auto number = [](const auto& array) {
-            return static_cast<std::int64_t>(array.size());
+        // A few at a time: 2^9 numbers below 2^52 fit into 64 bits.
+        constexpr std::int64_t kFew = 512;
+        const auto add_negative = [&](const auto& numbers, std::int64_t sign, std::int64_t more) {
+            const auto add = [&](std::int64_t low, std::int64_t high) {
+                for (std::int64_t end; low < high; low = end) {
+                    end = std::min(high, low + kFew);
+                    std::int64_t sum = 0;
+                    for (std::int64_t i = low; i < end; ++i) {
+                        sum += std::min<std::int64_t>(0, sign * std::int64_t{numbers[i]} + more);
+                    }
+                    total.add(sum);
+                }
+            };
+            in_pieces(static_cast<std::int64_t>(numbers.size()), add);
         };
-        in_pieces(number(excess_), [&](std::int64_t low, std::int64_t high) {
-            for (std::int64_t v = low; v < high; ++v) {
-                total.add(std::min<std::int64_t>(0, -std::int64_t{excess_[v]}));
-            }
-        });
-        const std::int64_t most = most_unary_;
-        in_pieces(number(unary_), [&](std::int64_t low, std::int64_t high) {
-            for (std::int64_t i = low; i < high; ++i) {
-                total.add(std::min<std::int64_t>(0, unary_[i] + most));
-            }
-        });
+        add_negative(excess_, -1, 0);
+        add_negative(unary_, 1, most_unary_);
         return total;
     }
     // The same in the caller's units, rounded down.

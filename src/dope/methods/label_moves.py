@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Literal, cast
 
 import numpy as np
@@ -47,6 +47,11 @@ Kind = Literal["expansion", "swap", "fusion", "jump"]
 Move = tuple[str, int] | tuple[str, int, int]
 Solve = Callable[[Energy, BinaryLabels], Answer]
 """What minimizes the binary problem of a move, or finds labels that are no worse than those it begins with."""
+Together = Callable[["Mover", "Sequence[Move]"], "Sequence[Mover]"]
+"""Tries several moves from the same labels, each with a mover of its own."""
+
+# Moves that are tried from the same labels, whatever the threads, so that labels do not depend on these.
+AT_ONCE = 4
 
 
 # Jumps of labels whose costs are no convex function begin where expansions left them, which need not be to all labels
@@ -73,8 +78,10 @@ class Mover:
     free: Mask
     solve: Solve
     cut_off: bool = False
+    together: Together | None = field(default=None, init=False)
     exact: bool = field(default=True, init=False)
-    _version: int = field(default=0, init=False)
+    _clock: int = field(default=0, init=False)  # counts moves
+    _latest: int = field(default=0, init=False)  # when a label changed last
     _stride: int = field(default=0, init=False)
     _tried: dict[Move, int] = field(default_factory=dict, init=False)
     _changed: npt.NDArray[np.int32] = field(init=False)
@@ -93,16 +100,42 @@ class Mover:
             yield from self._each(("expansion", a) for a in range(number))
 
     def _each(self, moves: Iterable[Move]) -> Iterator[int]:
-        for move in moves:
-            if self._tried.get(move) != self._version:
-                check_cancelled()
-                yield self._try(move)
+        waiting = iter(moves)
+        while some := list(islice(waiting, 1 if self.together is None else AT_ONCE)):
+            self._clock += 1
+            check_cancelled()
+            hopeful = [move for move in some if self._tried.get(move, -1) < self._latest]
+            self._tried.update((move, self._clock) for move in some if move not in hopeful)
+            if self.together is None or len(hopeful) == 1:
+                yield from map(self.attempt, hopeful)
+            elif hopeful:
+                yield from self._choose_among(hopeful, self.together(self, hopeful))
+
+    def _choose_among(self, moves: Sequence[Move], parts: Sequence[Mover]) -> Iterator[int]:
+        """Take over what each of several moves found by itself, as far as no pair joins it to another's."""
+        pairs = self.energy.pairs
+        assert isinstance(pairs, GridPairs)
+        tried, before = self._clock, self.labels.copy()
+        near = np.zeros(before.shape, dtype=np.bool_)
+        for move, part in zip(moves, parts, strict=True):
+            self.exact &= part.exact
+            found = part.labels != before
+            changed = int(np.count_nonzero(found))
+            if changed and (found & near).any():
+                yield 0  # it is tried again
+                continue
+            self._note(move, changed, tried)
+            if changed:
+                self._clock += 1
+                self._take(self.energy.whole, self.labels.copy(), np.where(found, part.labels, self.labels))
+                near |= grown(found, pairs.reach)
+            yield changed
 
     def _jumps(self) -> Iterator[int]:
         """Expansions to labels a stride apart, and jumps from there down to 1; half the stride where nothing gained."""
         number, convex = self.energy.label_count, self.energy.is_convex
-        begun = self._version
-        while self._version == begun:
+        begun = self._latest
+        while self._latest == begun:
             longest = number // 2 if convex else number // FIRST_EXPANSIONS
             last = self._stride == 1 or (convex and self._stride > 0)
             self._stride = 1 if last else self._stride // 2 or _power_of_two(longest)
@@ -110,16 +143,16 @@ class Mover:
                 yield from self._each(("expansion", a) for a in range(0, number, self._stride))
             length = self._stride
             while length:
-                before = self._version
+                before = self._latest
                 yield from self._each((("jump", length), ("jump", -length)))
-                length = length if self._version != before else length // 2
+                length = length if self._latest != before else length // 2
             if last:
                 return
 
     @property
     def at_minimum(self) -> bool:
         """Whether the labels are known to be a minimum: no jump by 1 lowers an energy that is convex."""
-        tried = (self._tried.get(("jump", length)) == self._version for length in (1, -1))
+        tried = (self._tried.get(("jump", length), -1) >= self._latest for length in (1, -1))
         return self.exact and all(tried) and self.energy.is_convex
 
     def settle(self, kind: Kind) -> int:
@@ -129,7 +162,8 @@ class Mover:
             total += changed
         return total
 
-    def _try(self, move: Move) -> int:
+    def attempt(self, move: Move) -> int:
+        """Take a move if it gains; how many sites it changed."""
         labels, kind = self.labels, self.labels.dtype.type
         if move[0] == "expansion":
             near = self._expand_near(move[1], self._tried.get(move))
@@ -141,10 +175,37 @@ class Mover:
             _, a, b = cast("tuple[str, int, int]", move)
             either = self.free & ((labels == a) | (labels == b))
             changed = self._choose(np.where(either, kind(a), labels), np.where(either, kind(b), labels))
-        # What jumped once may gain by the same jump again.
-        if move[0] != "jump" or not changed:
-            self._tried[move] = self._version
+        self._note(move, changed, self._clock)
         return changed
+
+    def _note(self, move: Move, changed: int, clock: int) -> None:
+        """A move was tried; what jumped once may gain by the same jump again."""
+        if move[0] != "jump" or not changed:
+            self._tried[move] = clock
+
+    def confined(self, box: Box, free: Mask, solve: Solve) -> Mover:
+        """The same for a box in which these sites are free, with what is known of moves there."""
+        energy = self.energy if box == self.energy.whole else self.energy.at(box)
+        part = Mover(energy, self.labels[box].copy(), free, solve, self.cut_off)
+        part._clock, part._latest, part._stride = self._clock, self._latest, self._stride
+        part._tried, part._changed = dict(self._tried), self._changed[box].copy()
+        return part
+
+    def adopt(self, parts: Sequence[tuple[Box, Mover]]) -> None:
+        """Take over what moves found in boxes whose free sites share no pair; sites free in none count as changed."""
+        movers = [part for _, part in parts]
+        self._clock = self._latest = 1 + max(part._clock for part in movers)
+        self._stride = max(part._stride for part in movers)
+        self._tried = {
+            move: min(part._tried[move] for part in movers)
+            for move in movers[0]._tried
+            if all(move in part._tried for part in movers)
+        }
+        self._changed[self.free] = self._clock
+        for box, part in parts:
+            self.labels[box][part.free] = part.labels[part.free]
+            self._changed[box][part.free] = part._changed[part.free]
+            self.exact &= part.exact
 
     def fuse(self, proposal: Labels) -> int:
         """Take over what lowers the energy of another labelling; at how many sites."""
@@ -173,8 +234,8 @@ class Mover:
         return changed
 
     def _take(self, where: Box, before: Labels, after: Labels) -> None:
-        self._version += 1
-        self._changed[where][after != before] = self._version
+        self._latest = self._clock
+        self._changed[where][after != before] = self._clock
         self.labels[where] = after
 
     def _expand_near(self, label: int, since: int | None) -> int | None:

@@ -36,7 +36,8 @@ class Moves:
         two, and expansions, for labels with an order: a linear or quadratic metric, with a limit or without. None
         chooses expansions of a metric, jumps where these find a minimum or V is quadratic, else the first that fits.
     prove : whether labels are proved first, where the metric is Potts and no weight is negative.
-    cycles : at most so many times through all moves, None for as many as lower the energy.
+    cycles : at most so many times through all moves, None for as many as lower the energy. On a grid of
+        more than 65,536 sites the first three go through boxes side by side; it takes two to move over their seams.
     bound : at most so many rounds of message passing over what is not proved, for a lower bound and labels that moves
         may begin with; 0 for none. What it takes in memory has to fit.
     """
