@@ -58,7 +58,7 @@ def trying(problem: Problem) -> Together:
 
 def _asked(recipes: Sequence[Recipe], messages: Sequence[Any], problem: Problem) -> list[Mover]:
     """The movers that answer; in this process, whose memory they share."""
-    if problem.executor.elsewhere:
+    if getattr(problem.executor, "elsewhere", False):
         return [recipe.open()(message) for recipe, message in zip(recipes, messages, strict=True)]
     with problem.executor.gather(recipes) as crew:
         return crew.ask(messages)
