@@ -69,7 +69,7 @@ def minimize(
         read box by box, and how large boxes are.
     checkpoint : path, optional
         A new or empty folder in which what blocks find is kept, for a later `resume`. By default the method is
-        `Bracketing()` then, or `Admm()` where that does not apply.
+        `Bracketing()` then, or `Admm()` where that does not apply; of several labels on a grid `Moves()`, box by box.
     resume : path, optional
         The folder of a run that was broken off: goes on from there, with the same energy and settings. What is in it
         is taken as proved: trust it as you trust the program.
