@@ -72,9 +72,11 @@ class Blocks {
 
     // --- Blocks one by one -----------------------------------------------------------------------
 
-    // Raises the walls around a block.
+    // Raises the walls around a block, and clears away what regroup() has left of forests there.
     void wall_in(std::size_t k) {
         Pause pause;
+        const auto& search = blocks_[k].search;  // none where it is of another group
+        if (search) search->clear_away([&](Site length) { pause(length); });
         network_.for_each_crossing(
             k, [](Site) { return true; },
             [&](Site v, Arc m) {
@@ -266,7 +268,8 @@ class Blocks {
             }
         });
     }
-    // Every block is a group by itself again, without forests.
+    // Every block is a group by itself again, without forests, once wall_in() was called for all:
+    // until then parents may lie in other blocks, where walls were taken away.
     void regroup() {
         for (std::size_t k = 0; k < blocks_.size(); ++k) {
             group_[k] = k;

@@ -118,6 +118,17 @@ class Walk {
         unary_ = unary;
         solve_changed();
     }
+    // Cuts within the cut that was found: walls are back, and one block after the other is solved,
+    // while those that are not solved yet stay as they were left.
+    void nest() {
+        for (std::size_t k = 0; k < sites_.size(); ++k) blocks_.part(k);
+        blocks_.regroup();
+        for (std::size_t k = 0; k < sites_.size(); ++k) blocks_.wall_in(k);
+        for (std::size_t k = 0; k < sites_.size(); ++k) {
+            CHECK(blocks_.group(k) == k);
+            solve(k);
+        }
+    }
     bool certified() {
         std::int64_t conflicts = 0;
         for (std::size_t k = 0; k < sites_.size(); ++k) conflicts += blocks_.survey(k).conflicts;
@@ -376,6 +387,7 @@ void walk(std::mt19937& random, const std::vector<std::vector<std::size_t>>& sit
         other.price_as(one.unary());
         other.impose(one.flows());
         other.finish(random() % 2 == 0);
+        other.nest();
         if (sites.size() > 12) continue;  // each has a network of its own
         Apart(random, {*blocks, *whole, sites}, one.unary(), [&] {
             return make_blocks(bits);

@@ -286,6 +286,21 @@ class MaxFlow {
         return {source_.depth, sink_.depth, adoptions_when_cold_,
                 !rootless_ && source_.closed() && sink_.closed()};
     }
+    // Clears away the forests that were dropped. A search looks at the parents of sites beside its
+    // own, so that none may be left there that point to those.
+    template <class Rest>
+    void clear_away(Rest&& rest) {
+        if (!dropped_) return;
+        for_each_row([&](Site first, std::size_t, Site length) {
+            network_.free_all(first, first + length);
+            rest(length);
+        });
+        source_ = Forest();
+        sink_ = Forest();
+        now_.clear();
+        children_.clear();
+        dropped_ = false;
+    }
     void stand(const Standing& there) {
         source_ = sink_ = Forest();
         source_.depth = source_.most = there.source_depth;
@@ -435,15 +450,7 @@ class MaxFlow {
 
     void forget_forests() {
         drop_forests();
-        for_each_row([&](Site first, std::size_t, Site length) {
-            network_.free_all(first, first + length);
-            pause(length);
-        });
-        source_ = Forest();
-        sink_ = Forest();
-        now_.clear();
-        children_.clear();
-        dropped_ = false;
+        clear_away([&](Site length) { pause(length); });
     }
 
     void adopt_unary(const double* unary) {

@@ -23,9 +23,13 @@ void MaxFlow<Network>::check_flow() const {
         pause_checking(4 * network_.degree(v));
         std::int64_t twice_inflow = 0;
         for (Arc m = 0; m < network_.degree(v); ++m) {
+            const Site u = network_.head(v, m);
+            const Arc towards = network_.opposite(v, m);
             const std::int64_t forth = network_.residual(v, m);
-            const std::int64_t back =
-                network_.residual(network_.head(v, m), network_.opposite(v, m));
+            const std::int64_t back = network_.residual(u, towards);
+            const bool child = u != v && parent_arc(u) == towards;
+            require_law(!child || network_.is_open(v, m) || network_.is_open(u, towards),
+                        "no site, also of other searches, has its parent behind a wall", v);
             require_law(forth >= 0 && back >= 0, "residual capacities are >= 0", v);
             require_law((forth + back) % 2 == 0 && (forth + back) / 2 <= kMost,
                         "both sides of a pair add up to twice a capacity", v);

@@ -175,6 +175,24 @@ def test_blocks_memory_and_executors_change_no_bit(norm: Any, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "out"]  # nothing temporary is left
 
 
+def test_nested_cuts_in_space_have_finer_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dope.total_variation import denoise
+
+    numbers: list[int] = []
+
+    def counted(problem: Any, following: Any) -> None:
+        numbers.append(len(problem.partition.blocks))
+        nested_cuts(problem, following)
+
+    image = photo((72, 72, 64), seed=7)
+    expected = dope.denoise_tv(image, 40.0, norm="l2", blocks=1)
+    monkeypatch.setattr(denoise, "nested_cuts", counted)
+    monkeypatch.setattr(denoise, "SITES_3D", 1 << 14)
+    np.testing.assert_array_equal(dope.denoise_tv(image, 40.0, norm="l2"), expected)
+    np.testing.assert_array_equal(dope.denoise_tv(image, 40.0, norm="l2", blocks=2), expected)
+    assert numbers == [16, 2]
+
+
 def test_sixteen_bits_out_of_core() -> None:
     image = photo((30, 40), seed=4).astype(np.uint16) * 251 + 17
     expected = dope.denoise_tv(image, 300.0, norm="l2")

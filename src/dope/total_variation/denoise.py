@@ -25,6 +25,9 @@ from dope.total_variation.thresholds import Norm, Variation, counted_factors, ra
 # Sites that are written at once.
 WRITE_SITES = 1 << 22
 NORMS = ("l1", "l2")
+# Blocks of nested cuts in 3D, unless the caller says how many: smaller than for one cut. With 6 neighbours, 128^3 in 8
+# blocks took a fifth less processor time than in 4, and 256^3 in 64 a seventh less than in 16.
+SITES_3D, MOST_BLOCKS_3D, FEW_NEIGHBORS = 1 << 18, 64, 8
 
 
 def denoise_tv(
@@ -140,13 +143,23 @@ def _denoise(
     held = image.site_bytes + 2 * variation.level_type.itemsize
     decided = plan_holding(variation.cut(None, variation.bits), held, **said)
     if not decided.in_boxes:
-        _write(image, mask, stored_levels(_levels_in_memory(variation, decided)), low, target)
+        partition = decided.partition if said["blocks"] is not None else _finer(decided.partition, variation.pairs)
+        _write(image, mask, stored_levels(_levels_in_memory(variation, decided, partition)), low, target)
         return
     with level_files(variation.shape, variation.level_type, folder_of(target)) as files:
         _write(image, mask, stored_levels(_levels_in_boxes(variation, said, held, files)), low, target)
 
 
-def _levels_in_memory(variation: Variation, decided: Plan) -> npt.NDArray[Any]:
+def _finer(partition: Partition, pairs: GridPairs) -> Partition:
+    """For nested cuts, where one cut would be over several blocks."""
+    number = len(partition.blocks)
+    wanted = min(MOST_BLOCKS_3D, (1 << (pairs.sites // SITES_3D).bit_length()) // 2)
+    if len(pairs.shape) < 3 or pairs.degree > FEW_NEIGHBORS or not 1 < number < wanted:
+        return partition
+    return Partition.grid(pairs.shape, wanted)
+
+
+def _levels_in_memory(variation: Variation, decided: Plan, partition: Partition) -> npt.NDArray[Any]:
     """x - low at every site, bit by bit from the highest on, by cuts of one flow."""
     energy = decided.energy.read()
     assert isinstance(energy, Energy) and isinstance(energy.pairs, GridPairs)
@@ -159,7 +172,7 @@ def _levels_in_memory(variation: Variation, decided: Plan) -> npt.NDArray[Any]:
         known, left = with_bit(known, labels, variation.level_type), left - 1
         return variation.slopes(known, left, inside) if left else None
 
-    nested_cuts(Problem(energy, decided.partition, decided.solver, decided.executor), following)
+    nested_cuts(Problem(energy, partition, decided.solver, decided.executor), following)
     assert known is not None
     return known
 
