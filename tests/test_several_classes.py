@@ -228,6 +228,23 @@ def test_strokes_of_json_have_names(tmp_path):
         Segmentation(**said, classes=("sand", "blue", "green")).run()
 
 
+@pytest.mark.parametrize(
+    ("drawn", "words"),
+    [
+        ({"classes": {"a": [[[5, 5]]], "b": [[[40, 30]]]}}, "of 2 classes, and probability is a map of foreground"),
+        ({"classes": {"a": [[[5, 5]]], "b": [[[40, 30]]]}, "fg": [[[9, 9]]]}, '"classes" beside "fg" or "bg"'),
+    ],
+)
+def test_what_is_of_foreground_alone_is_refused_beside_named_strokes(drawn, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_image("photo.png", IMAGE)
+    (tmp_path / "strokes.json").write_text(json.dumps(drawn))
+    np.save("map.npy", np.full(SHAPE, 0.5, dtype=np.float32))
+    result = run("segment", "photo.png", "--scribbles", "strokes.json", "--probability", "map.npy", "-o", "labels.png")
+    assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
+    assert not (tmp_path / "labels.png").exists()
+
+
 @pytest.mark.parametrize("suffix", ["npy", "png", "nii", "nii.gz", "tif", "zarr"])
 def test_label_images_of_any_numbers(suffix, tmp_path):
     drawn = np.where(DRAWN == 300, 7, DRAWN)
@@ -290,6 +307,8 @@ VOLUME = np.random.default_rng(2).integers(0, 255, (6, 9, 8)).astype(np.int16)
         (IMAGE, {"scribbles": DRAWN, "connected": True}, "connected is for foreground and background"),
         (IMAGE, {"scribbles": DRAWN, "rounds": 2}, "rounds is for foreground and background"),
         (IMAGE, {"scribbles": DRAWN, "rectangle": ((2, 9), (2, 9))}, "rectangle is for foreground and background"),
+        (IMAGE, {"scribbles": DRAWN, "probability": np.ones(SHAPE)}, r"map of foreground alone, shaped \(40, 52\)"),
+        (IMAGE, {"scribbles": np.sign(-DRAWN), "probability": np.ones(SHAPE)}, "negative numbers, and probability is"),
         (IMAGE, {"scribbles": DRAWN, "label_axis": 0}, "label_axis is 0, without a probability"),
         (IMAGE, {"scribbles": DRAWN, "mask": TRUTH != 300}, "no stroke of class 300 lies inside the mask"),
         (VOLUME, {"probability": bad_softmax(np.nan)}, r"holds nan at \(2, 3, 4, 1\).*replace NaN"),

@@ -191,6 +191,14 @@ class Drawn:
         return self.odd is not None
 
     @property
+    def in_words(self) -> str:
+        """Why they are of several classes."""
+        if self.names is not None:
+            return f"scribbles are of {len(self.names)} classes"
+        odd = self.odd
+        return f"scribbles hold class {odd}" if odd is None or odd > 0 else "scribbles hold negative numbers"
+
+    @property
     def odd(self) -> int | None:
         """A number that foreground and background do not have; of negative ones -1."""
         more = (number for number in self.numbers if self.names is not None or number not in DRAWN.values())

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dope.arrays import Box, Labels
+from dope.arrays import Box, Labels, known_shape
 from dope.cancellation import Cancelled
 from dope.energy import Energy
 from dope.errors import InputError
@@ -142,7 +142,13 @@ class Segmentation:
             )
         if drawn is None:
             raise InputError("scribbles are no integers; expected the number of a class at each site.")
-        self._refuse_what_is_for_two(f"scribbles hold class {drawn.odd}")
+        self._refuse_what_is_for_two(drawn.in_words)
+        if self.probability is not None:
+            raise InputError(
+                f"{drawn.in_words}, and probability is a map of foreground alone, shaped "
+                f"{known_shape('probability', self.probability)}; expected one of several classes, on an axis more. "
+                f"Leave probability out to learn their colours."
+            )
         return ClassEvidence(drawn_classes(drawn, names), self.scribbles, inactive=inactive)
 
     def _refuse_what_is_for_two(self, found: str) -> None:
