@@ -320,6 +320,8 @@ VOLUME = np.random.default_rng(2).integers(0, 255, (6, 9, 8)).astype(np.int16)
         (VOLUME, {"probability": softmax(), "label_axis": 7}, "expected an axis of probability"),
         (VOLUME, {"probability": np.moveaxis(softmax(), 3, 1)}, "label_axis=1 would fit"),
         (np.zeros((5, 5)), {"probability": softmax((5, 5), 5)}, "say label_axis=0 or label_axis=-1"),
+        (VOLUME, {"probability": softmax(), "model": ColorClusters()}, "no colours are learnt. Leave model out"),
+        (VOLUME, {"probability": softmax()[..., 0], "model": ColorClusters()}, "no colours are learnt. Leave model"),
         (VOLUME, {"probability": softmax(), "classes": 3}, "has 4 classes, and classes says 3"),
         (VOLUME, {"probability": softmax(), "scribbles": np.full((6, 9, 8), 4)}, "hold class 4, and probability has 4"),
         (VOLUME, {"probability": softmax()[..., 0], "classes": 2}, "has 8 classes, and classes says 2"),

@@ -113,6 +113,10 @@ class Segmentation:
         if not isinstance(self.connected, (bool, np.bool_)):
             raise InputError(f"connected is {self.connected!r}; expected True or False.")
         check_plug_in("model", self.model, "unary", such_as="dope.models.ColorClusters()")
+        if self.model is not None and not evidence.learnt:
+            raise InputError(
+                f"model is {self.model!r}, and with a probability or a unary no colours are learnt. Leave model out."
+            )
 
     def __repr__(self) -> str:
         given = [one.name for one in fields(self) if getattr(self, one.name) is not one.default]
