@@ -180,10 +180,15 @@ def test_an_earlier_result_is_a_start():
     again = dope.minimize(energy, start=first)
     assert again.energy <= first.energy
     assert dope.minimize(energy, start=again.labels).energy == again.energy
-    with pytest.raises(InputError, match="start have shape"):
+    with pytest.raises(InputError, match="the shape of start is"):
         dope.plan(energy, start=np.zeros((3, 3), dtype=int))
-    with pytest.raises(InputError, match="start hold 7"):
+    with pytest.raises(InputError, match="there is 7 in start"):
         dope.plan(energy, start=np.full((24, 25), 7))
+    with pytest.raises(InputError, match=r"there is 0.5 in start \(dtype float64\); expected whole numbers"):
+        dope.plan(energy, start=np.full((24, 25), 0.5))
+    with pytest.raises(InputError, match="the dtype of start is <U3; expected whole numbers"):
+        dope.plan(energy, start="abc")
+    assert dope.minimize(energy, start=again.labels.astype(float)).energy == again.energy
 
 
 def test_plans_say_what_is_done_and_why():
