@@ -426,7 +426,7 @@ SQUARE = np.zeros((4, 5, 3))
         (lambda: LabelEnergy.graph(SQUARE[0], [[0, 9]], [1.0]), "expected sites from 0 to 4"),
         (lambda: LabelEnergy.from_tables(SQUARE[0], [[0, 1]], np.zeros((1, 2, 2))), r"\(1, 3, 3\)"),
         (lambda: LabelEnergy.from_tables(SQUARE[0], [[1, 1]], np.zeros((1, 3, 3))), "joins site 1 with itself"),
-        (lambda: LabelEnergy.grid(SQUARE)(np.full((4, 5), 3)), "there is 3 in .*; expected the numbers of labels, 0 to 2"),
+        (lambda: LabelEnergy.grid(SQUARE)(np.full((4, 5), 3)), "there is 3 in .*; expected the numbers of"),
         (lambda: LabelEnergy.grid(SQUARE)(np.zeros((4, 4))), r"the shape of labels is \(4, 4\)"),
         (lambda: LabelEnergy.grid(SQUARE).fusion(np.zeros((4, 5)), 3), "there is 3 in proposal"),
         (lambda: LabelEnergy.grid(SQUARE).against(3), "label is 3; expected one of 0 to 2"),

@@ -144,8 +144,7 @@ class Segmentation:
             return ClassEvidence(
                 soft_classes(axes.count, names, drawn), self.scribbles, self.probability, axes.label_axis, inactive
             )
-        if drawn is None:
-            raise InputError("scribbles are no integers; expected the number of a class at each site.")
+        assert drawn is not None  # without a probability nothing else is of several classes
         self._refuse_what_is_for_two(drawn.in_words)
         if self.probability is not None:
             raise InputError(
