@@ -483,7 +483,11 @@ def _most_labels(out: Any) -> float:
         dtype = np.dtype(out.dtype)
     except (AttributeError, TypeError):
         return math.inf
-    return 2 if dtype == np.bool_ else int(np.iinfo(dtype).max) + 1 if dtype.kind in "iu" else math.inf
+    if dtype.kind not in "iub":
+        raise InputError(
+            f"out is {type(out).__name__} of dtype {dtype}; expected bool or whole numbers, such as uint8."
+        )
+    return 2 if dtype == np.bool_ else int(np.iinfo(dtype).max) + 1
 
 
 def check_start(previous: object) -> None:
