@@ -70,6 +70,7 @@ def test_four_colours_and_four_strokes():
     result = dope.segment(IMAGE, scribbles=DRAWN)
     assert result.labels.dtype == np.uint16 and np.mean(result.labels != TRUTH) < 0.01
     assert dict(result.classes) == {1: "1", 2: "2", 5: "5", 300: "300"}
+    assert "4 of 4 classes" in repr(result)
     assert result.counts == tuple(np.bincount(result.labels.ravel(), minlength=301))
     assert (result.labels[DRAWN > 0] == DRAWN[DRAWN > 0]).all()
     places = np.searchsorted(list(result.classes), result.labels)
