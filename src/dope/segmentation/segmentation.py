@@ -35,7 +35,7 @@ from dope.result import Result
 from dope.run import Conductor, Job, Listener, Run
 from dope.segmentation.box_subject import BoxSubject, given_unary, learning_model
 from dope.segmentation.boxes import whole_of
-from dope.segmentation.class_readings import COST_BYTES, AbsentCosts
+from dope.segmentation.class_readings import COST_BYTES
 from dope.segmentation.class_subject import ClassSubject, class_model
 from dope.segmentation.classes import (
     Classes,
@@ -51,7 +51,7 @@ from dope.segmentation.evidence import Evidence
 from dope.segmentation.frame import Frame, Pixels, box_of, region_of
 from dope.segmentation.subject import AnySubject, Settings, Subject
 from dope.steps import Step
-from dope.stored import Absent, check_apart
+from dope.stored import Absent, AbsentCosts, check_apart
 
 if TYPE_CHECKING:
     from dope.segmentation.files import Files
