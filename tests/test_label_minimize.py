@@ -137,6 +137,8 @@ def test_labels_go_where_they_are_wanted(kind, tmp_path):
 def test_a_place_that_cannot_hold_the_labels_is_refused():
     with pytest.raises(InputError, match="for 2 labels; expected one that holds 4"):
         dope.plan(blob(), out=np.zeros((24, 25), dtype=bool))
+    with pytest.raises(InputError, match="of float64 for 2 labels; expected one that holds 4, such as uint16"):
+        dope.plan(blob(), out=np.zeros((24, 25)))
 
 
 def test_a_watcher_sees_steps_and_ends_the_run_with_valid_labels():
