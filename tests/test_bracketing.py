@@ -178,7 +178,7 @@ def test_memory_is_a_budget_and_changes_no_label():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"memory": "1MB"}, "too little"),
+        ({"memory": "1MB"}, "too little.* or say how many blocks, which are taken"),
         ({"memory": "lots"}, "not a size of memory"),
         ({"memory": -1}, "memory is -1"),
         ({"method": Exact(), "memory": "1MB"}, "are to be in memory, all at once"),

@@ -27,6 +27,7 @@ from dope.pairs import MOST_AXES, MOST_HALF_OFFSETS, half_offsets
 from dope.partition import MOST_BLOCKS, layout_of
 from dope.planning.box_cuts import Boxes, fitting_cuts
 from dope.planning.defaults import automatic_blocks, automatic_flow_solver
+from dope.segmentation.classes import Drawn
 from profiles import examples, slow_but
 
 resource = pytest.importorskip("resource")
@@ -589,12 +590,18 @@ def test_strokes_on_more_than_fits_are_refused_before_they_are_drawn(sparse, kno
 
 
 def test_arrays_are_not_read_before_it_is_known_that_they_fit():
-    image, strokes = Absent(30_000, 30_000), Absent(30_000, 30_000)
+    class Strokes(Absent):
+        """As those of a file, of which it is known what they hold."""
+
+        dtype = np.dtype(np.int8)
+        drawn = Drawn((1, 2), inactive=False)
+
+    image, strokes = Absent(30_000, 30_000), Strokes(30_000, 30_000)
     for known in ({"scribbles": strokes}, {"rectangle": ((5, 9), (5, 9))}):
         refused("too little", dope.segment, image, memory="50MB", **known)
         refused("are allowed", dope.segment, image, memory="2GB", method=dope.Exact(), **known)
     refused("too little", dope.segment, image, lasso=[(1, 1), (1, 90), (90, 50)], memory="50MB")
-    refused("too little", dope.segment, image, probability=strokes, scribbles=strokes, memory="205MB")
+    refused("too little", dope.segment, image, probability=image, scribbles=strokes, memory="205MB")
 
 
 def test_rounds_of_re_estimation_count():

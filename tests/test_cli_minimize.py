@@ -169,7 +169,10 @@ BAD = {
     "no time": (["g.txt", "--seconds", "0"], "--seconds is 0"),
     "too many blocks": (["g.txt", "--blocks", "99"], "blocks"),
     "no workers": (["g.txt", "--workers", "0"], "Threads"),
-    "a row as a picture": (["g.txt", "-o", "out.png"], "PNG has 2 axes"),
+    "a row as a picture": (
+        ["g.txt", "-o", "out.png"],
+        "PNG has 2 axes. Write .npy or .npz; or .txt, a number per line",
+    ),
     "an unknown suffix": (["g.txt", "-o", "out.gif"], "gif"),
     "no such folder": (["g.txt", "-o", "missing/out.npy"], "missing"),
     "one name for two": (["g.txt", "-o", "o.txt", "--json", "o.txt"], "the same file"),

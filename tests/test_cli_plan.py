@@ -55,6 +55,9 @@ def test_storage_that_all_share_takes_its_time(costs):
      (("--memory", "1GB", "--costs", "nothing.json"), "cannot be read"),
      (("--memory", "1GB", "--costs", "COSTS", "--measure", "x.json"), "both given"),
      (("--memory", "250MB", "--blocks", "1", "--costs", "COSTS"), "ask for more blocks"),
+     (("--labels", "1"), "--labels is 1; expected 2 to 1,024"),
+     (("--labels", "70000"), "--labels is 70000; expected 2 to 1,024"),
+     (("--labels", "3", "--memory", "1GB", "--costs", "COSTS"), "are for two labels"),
      (("--memory", "lots"), "not a size of memory")],
 )  # fmt: skip
 def test_what_cannot_be_planned_is_said(costs, arguments, words):
@@ -63,17 +66,27 @@ def test_what_cannot_be_planned_is_said(costs, arguments, words):
     assert words in result.output
 
 
-def test_what_nobody_asked_for_is_planned_as_a_dry_run_plans_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize("labels", [2, 5])
+def test_what_nobody_asked_for_is_planned_as_a_dry_run_plans_it(labels, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("image.npy", np.zeros((60, 70), dtype=np.uint8))
-    np.save("map.npy", np.zeros((60, 70), dtype=np.float32))
+    np.save("map.npy", np.zeros((60, 70) if labels == 2 else (60, 70, labels), dtype=np.float32))
     known = ["segment", "image.npy", "--probability", "map.npy", "--dry-run", "-o", "labels.npy"]
     dry = CliRunner().invoke(app, known).output.splitlines()
-    planned = run("--shape", "60x70").output.splitlines()
-    for name in ("method", "blocks", "solver", "runs in"):
+    planned = run("--shape", "60x70", "--labels", str(labels)).output.splitlines()
+    same = ("method", "blocks", "solver", "runs in") + (
+        ("number of labels", "each block", "memory") if labels > 2 else ()
+    )
+    for name in same:
         told = [line.split(maxsplit=name.count(" ") + 1)[-1] for line in dry + planned if line.startswith(f"{name}  ")]
         assert len(told) == 2 and told[0] == told[1], told
     assert "a thread per core" in "".join(planned)
+
+
+def test_several_labels_are_planned_for_workers():
+    result = run("--shape", "1000x1000x1000", "--labels", "4", "--workers", "8", "--memory", "4GB")
+    assert result.exit_code == 0, result.output
+    assert "box by box" in result.output and "number of labels" in result.output
 
 
 def test_one_worker_is_one(costs):

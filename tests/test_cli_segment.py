@@ -209,13 +209,25 @@ def test_compare_several_labels():
 
 
 @pytest.mark.usefixtures("photo")
-def test_masks_that_are_no_labels_are_compared_as_before():
-    soft = np.linspace(0, 1, 48 * 64).reshape(48, 64)
+def test_what_is_no_label_is_compared_as_foreground_alone():
+    soft = np.linspace(0, 1, 48 * 64, dtype=np.float32).reshape(48, 64)
     np.save("soft.npy", soft)
     np.save("two.npy", (soft > 0).astype(np.uint8) * 255)
+    np.save("negative.npy", -(soft > 0).astype(np.int8))
     write_image("colors.png", np.dstack([soft > 0, soft > 0.5, soft > 2]).astype(np.uint8) * 255)
-    for one, other in (("soft.npy", "two.npy"), ("two.npy", "colors.png"), ("colors.png", "soft.npy")):
-        assert "Dice 1.000000" in " ".join(run("compare", one, other).output.split())
+    whole = {"soft.npy": "in labels of soft.npy (dtype float32); expected whole numbers"}
+    words = {**whole, "negative.npy": "there is -1 in labels of negative.npy", "colors.png": "a picture in colours"}
+    for name, found in words.items():
+        assert "Dice 1.000000" in " ".join(run("compare", name, "two.npy", "--foreground").output.split())
+        for pair in ((name, "two.npy"), ("two.npy", name)):
+            result = run("compare", *pair)
+            assert result.exit_code == 2 and found in result.stderr and "--foreground" in result.stderr
+            assert result.stderr.count("\n") == 1
+    assert run("compare", "two.npy", "missing.npy").stderr == "dope: missing.npy: no such file\n"
+    # Labels in whole floats, as NIfTI often has them.
+    np.save("whole.npy", np.floor(3 * soft))
+    np.save("numbers.npy", np.floor(3 * soft).astype(np.uint8))
+    assert "Dice of 3 1.000000" in " ".join(run("compare", "whole.npy", "numbers.npy").output.split())
 
 
 @pytest.mark.usefixtures("photo")

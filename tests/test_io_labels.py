@@ -114,14 +114,25 @@ def test_labels_of_which_the_last_do_not_occur(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", FOR_LABELS)
 def test_labels_that_no_type_holds_are_refused(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
-    refused("70,001 labels; expected 2 to 65,536", save_labels, path, np.array([[0, 70_000]]))
-    refused("hold -1", save_labels, path, np.array([[0, -1]]))
-    refused("hold 3; expected the numbers of labels, 0 to 2", save_labels, path, np.array([[0, 3]]), label_count=3)
+    refused(
+        "there is 70000 in labels; expected the numbers of labels, 0 to 65535",
+        save_labels,
+        path,
+        np.array([[0, 70_000]]),
+    )
+    refused("there is -1 in labels", save_labels, path, np.array([[0, -1]]))
+    refused(
+        "there is 3 in labels; expected the numbers of labels, 0 to 2",
+        save_labels,
+        path,
+        np.array([[0, 3]]),
+        label_count=3,
+    )
     refused("1 labels", open_labels, path, (4, 5), label_count=1)
     refused("70,000 labels", open_labels, path, (4, 5), label_count=70_000)
     assert list(tmp_path.iterdir()) == []
     with open_labels(path, (4, 5), label_count=3) as target:
-        refused("hold 3", target.__setitem__, slice(0, 2), np.full((2, 5), 3))
+        refused("there is 3 in labels", target.__setitem__, slice(0, 2), np.full((2, 5), 3))
         refused("shaped", target.__setitem__, slice(0, 2), np.full((3, 5), 2))
         target[:2] = np.full((2, 5), 2)
         target[2:] = np.ones((2, 5), dtype=bool)

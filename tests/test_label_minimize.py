@@ -137,6 +137,8 @@ def test_labels_go_where_they_are_wanted(kind, tmp_path):
 def test_a_place_that_cannot_hold_the_labels_is_refused():
     with pytest.raises(InputError, match="for 2 labels; expected one that holds 4"):
         dope.plan(blob(), out=np.zeros((24, 25), dtype=bool))
+    with pytest.raises(InputError, match="of float64 for 2 labels; expected one that holds 4, such as uint16"):
+        dope.plan(blob(), out=np.zeros((24, 25)))
 
 
 def test_a_watcher_sees_steps_and_ends_the_run_with_valid_labels():
@@ -180,10 +182,15 @@ def test_an_earlier_result_is_a_start():
     again = dope.minimize(energy, start=first)
     assert again.energy <= first.energy
     assert dope.minimize(energy, start=again.labels).energy == again.energy
-    with pytest.raises(InputError, match="start have shape"):
+    with pytest.raises(InputError, match="the shape of start is"):
         dope.plan(energy, start=np.zeros((3, 3), dtype=int))
-    with pytest.raises(InputError, match="start hold 7"):
+    with pytest.raises(InputError, match="there is 7 in start"):
         dope.plan(energy, start=np.full((24, 25), 7))
+    with pytest.raises(InputError, match=r"there is 0.5 in start \(dtype float64\); expected whole numbers"):
+        dope.plan(energy, start=np.full((24, 25), 0.5))
+    with pytest.raises(InputError, match="the dtype of start is <U3; expected whole numbers"):
+        dope.plan(energy, start="abc")
+    assert dope.minimize(energy, start=again.labels.astype(float)).energy == again.energy
 
 
 def test_plans_say_what_is_done_and_why():

@@ -30,6 +30,7 @@ def test_the_type_follows_from_how_many_labels_there_are(number, kind):
     assert as_numbered_labels(labels).dtype == as_numbered_labels(labels, number).dtype == kind
     assert as_numbered_labels([0, 0], number).dtype == kind
     assert np.array_equal(as_numbered_labels(labels), labels)
+    assert as_numbered_labels(labels.astype(float)).dtype == kind
 
 
 @pytest.mark.parametrize("number", [-3, 0, 1, 70_000])
@@ -41,13 +42,15 @@ def test_numbers_of_labels_that_there_cannot_be(number):
 @pytest.mark.parametrize(
     ("labels", "number", "words"),
     [
-        ([0, -1], None, "hold -1; expected the numbers of labels, 0 to 0"),
-        ([5, -1], None, "hold -1; expected the numbers of labels, 0 to 5"),
-        ([0, 3], 3, "hold 3; expected the numbers of labels, 0 to 2"),
-        ([0, 70_000], None, "70,001 labels"),
-        ([0.0, 2.0], None, "that are 0 and 1"),
+        ([0, -1], None, "there is -1 in labels; expected the numbers of labels, 0 to 65535"),
+        ([5, -1], None, "there is -1 in labels; expected the numbers of labels, 0 to 65535"),
+        ([0, 3], 3, "there is 3 in .*; expected the numbers of labels, 0 to 2"),
+        ([0, 70_000], None, "there is 70000 in labels; expected the numbers of labels, 0 to 65535"),
+        ([0.0, 2.5], None, "there is 2.5 in labels .*; expected whole numbers"),
+        ([0.0, np.nan], None, "there is nan in labels .*; expected whole numbers"),
+        ([0.0, np.inf], None, "there is inf in labels .*; expected whole numbers"),
         ([0, 2], 2, "that are 0 and 1"),
-        (["a"], None, "that are 0 and 1"),
+        (["a"], None, "the dtype of labels is <U1; expected whole numbers"),
     ],
 )
 def test_what_is_no_label_is_refused(labels, number, words):

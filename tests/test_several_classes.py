@@ -70,6 +70,7 @@ def test_four_colours_and_four_strokes():
     result = dope.segment(IMAGE, scribbles=DRAWN)
     assert result.labels.dtype == np.uint16 and np.mean(result.labels != TRUTH) < 0.01
     assert dict(result.classes) == {1: "1", 2: "2", 5: "5", 300: "300"}
+    assert "4 of 4 classes" in repr(result)
     assert result.counts == tuple(np.bincount(result.labels.ravel(), minlength=301))
     assert (result.labels[DRAWN > 0] == DRAWN[DRAWN > 0]).all()
     places = np.searchsorted(list(result.classes), result.labels)
@@ -228,6 +229,23 @@ def test_strokes_of_json_have_names(tmp_path):
         Segmentation(**said, classes=("sand", "blue", "green")).run()
 
 
+@pytest.mark.parametrize(
+    ("drawn", "words"),
+    [
+        ({"classes": {"a": [[[5, 5]]], "b": [[[40, 30]]]}}, "of 2 classes, and probability is a map of foreground"),
+        ({"classes": {"a": [[[5, 5]]], "b": [[[40, 30]]]}, "fg": [[[9, 9]]]}, '"classes" beside "fg" or "bg"'),
+    ],
+)
+def test_what_is_of_foreground_alone_is_refused_beside_named_strokes(drawn, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_image("photo.png", IMAGE)
+    (tmp_path / "strokes.json").write_text(json.dumps(drawn))
+    np.save("map.npy", np.full(SHAPE, 0.5, dtype=np.float32))
+    result = run("segment", "photo.png", "--scribbles", "strokes.json", "--probability", "map.npy", "-o", "labels.png")
+    assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
+    assert not (tmp_path / "labels.png").exists()
+
+
 @pytest.mark.parametrize("suffix", ["npy", "png", "nii", "nii.gz", "tif", "zarr"])
 def test_label_images_of_any_numbers(suffix, tmp_path):
     drawn = np.where(DRAWN == 300, 7, DRAWN)
@@ -283,13 +301,18 @@ VOLUME = np.random.default_rng(2).integers(0, 255, (6, 9, 8)).astype(np.int16)
         (IMAGE, {"scribbles": DRAWN, "classes": 4}, "hold class 5, and there are 4 classes; expected 1 to 4"),
         (IMAGE, {"scribbles": np.minimum(DRAWN, 3), "classes": 5}, "no stroke of classes 4, 5"),
         (IMAGE, {"scribbles": np.minimum(DRAWN, 3), "classes": list("abcd")}, "no stroke of class d"),
-        (IMAGE, {"scribbles": DRAWN, "classes": 1}, "expected 2 to 1,024 classes"),
+        (IMAGE, {"scribbles": DRAWN.astype(float)}, "type float64; .* or a number for each of several classes"),
+        (IMAGE, {"scribbles": DRAWN.astype(float), "classes": 4}, "type float64; .* a number for each of several"),
+        (IMAGE, {"scribbles": DRAWN, "classes": 1}, "classes is 1; expected 2 to 1,024 classes"),
+        (IMAGE, {"scribbles": DRAWN, "classes": ["a"]}, "classes has 1 name; expected 2 to 1,024 classes"),
         (IMAGE, {"scribbles": DRAWN, "classes": 70_000}, "70,000; expected 2 to 1,024 classes"),
-        (IMAGE, {"scribbles": DRAWN, "classes": ["a", "a"]}, "name 'a' twice"),
+        (IMAGE, {"scribbles": DRAWN, "classes": ["a", "a"]}, "has 'a' twice"),
         (IMAGE, {"scribbles": DRAWN, "classes": "abc"}, "expected how many there are, or a name of each"),
         (IMAGE, {"scribbles": DRAWN, "connected": True}, "connected is for foreground and background"),
         (IMAGE, {"scribbles": DRAWN, "rounds": 2}, "rounds is for foreground and background"),
         (IMAGE, {"scribbles": DRAWN, "rectangle": ((2, 9), (2, 9))}, "rectangle is for foreground and background"),
+        (IMAGE, {"scribbles": DRAWN, "probability": np.ones(SHAPE)}, r"map of foreground alone, shaped \(40, 52\)"),
+        (IMAGE, {"scribbles": np.sign(-DRAWN), "probability": np.ones(SHAPE)}, "negative numbers, and probability is"),
         (IMAGE, {"scribbles": DRAWN, "label_axis": 0}, "label_axis is 0, without a probability"),
         (IMAGE, {"scribbles": DRAWN, "mask": TRUTH != 300}, "no stroke of class 300 lies inside the mask"),
         (VOLUME, {"probability": bad_softmax(np.nan)}, r"holds nan at \(2, 3, 4, 1\).*replace NaN"),
@@ -301,9 +324,11 @@ VOLUME = np.random.default_rng(2).integers(0, 255, (6, 9, 8)).astype(np.int16)
         (VOLUME, {"probability": softmax(), "label_axis": 7}, "expected an axis of probability"),
         (VOLUME, {"probability": np.moveaxis(softmax(), 3, 1)}, "label_axis=1 would fit"),
         (np.zeros((5, 5)), {"probability": softmax((5, 5), 5)}, "say label_axis=0 or label_axis=-1"),
+        (VOLUME, {"probability": softmax(), "model": ColorClusters()}, "no colours are learnt. Leave model out"),
+        (VOLUME, {"probability": softmax()[..., 0], "model": ColorClusters()}, "no colours are learnt. Leave model"),
         (VOLUME, {"probability": softmax(), "classes": 3}, "has 4 classes, and classes says 3"),
         (VOLUME, {"probability": softmax(), "scribbles": np.full((6, 9, 8), 4)}, "hold class 4, and probability has 4"),
-        (VOLUME, {"probability": softmax()[..., 0], "classes": 2}, "has 8 classes, and classes says 2"),
+        (VOLUME, {"probability": softmax()[..., 0], "classes": 2}, "leave classes and label_axis out"),
         (VOLUME, {"probability": np.zeros((70_000, 6, 9, 8), dtype=np.uint8)}, "70,000 classes on axis 0"),
     ],
 )
@@ -371,6 +396,27 @@ def test_the_command_writes_a_palette_and_refuses_in_a_line(tmp_path, monkeypatc
     assert np.mean(labels != np.where(TRUTH == 300, 7, TRUTH)) < 0.01
     wrong = run("segment", "a.png", "--scribbles", "drawn.png", "--class-names", "a,b", "-o", "b.png")
     assert wrong.exit_code == 2
+    wrong = run("segment", "a.png", "--scribbles", "drawn.png", "-o", "labels.png")
+    assert wrong.exit_code == 2 and wrong.stderr.strip().endswith("replaced (--overwrite)")
+
+
+@pytest.mark.parametrize(
+    ("shape", "arguments", "words"),
+    [
+        ((6, 4, 8), [], "--label-axis 1 would fit."),
+        ((4, 6, 8), ["--label-axis", "2"], "--label-axis 0 would fit."),
+        ((6, 8), ["--class-names", "a,b"], "has none: leave --class-names and --label-axis out."),
+        ((4, 6, 8), ["--class-names", "a,,b,c"], "--class-names is ('a', '', 'b', 'c'); expected how many"),
+        ((4, 6, 8), [], "expected 1. Put the network's output through a softmax over its classes first, or say which"),
+        ((4, 6, 8), [], "axis they are (--label-axis)."),
+    ],
+)
+def test_the_command_speaks_of_its_options(shape, arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("image.npy", np.zeros((6, 8), dtype=np.uint8))
+    np.save("map.npy", np.full(shape, 0.5))
+    result = run("segment", "image.npy", "--probability", "map.npy", "-o", "labels.npy", *arguments)
+    assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
 
 
 def of_boxes(said, blocks):

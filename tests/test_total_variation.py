@@ -258,6 +258,7 @@ def test_every_flow_of_nested_cuts_holds_what_it_must(monkeypatch: pytest.Monkey
         (np.zeros((9, 9), np.uint8), {"mask": np.ones((3, 3), bool)}, "mask has shape"),
         (np.zeros((9, 9), np.uint8), {"mask": np.zeros((9, 9), bool)}, "no site inside"),
         (np.zeros((9, 9), np.uint8), {"out": np.zeros((9, 9), np.int8)}, "out has shape"),
+        (np.zeros((9, 9), np.uint8), {"out": np.zeros((9, 9), np.uint16)}, "dtype uint16; expected .* uint8, the"),
         (np.zeros((9, 9), np.uint8), {"channel_axis": 2}, "channel_axis is 2"),
         (np.zeros((9, 9), np.uint8), {"spacing": (1, 0)}, "spacing"),
         (np.zeros((9, 9), np.uint8), {"kernel": 4}, "kernel is 4"),

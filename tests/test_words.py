@@ -72,6 +72,18 @@ def test_a_map_that_does_not_fit(image, known, words):
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("image", "known"), [((40, 50), {"label_axis": 0}), ((40, 50), {"classes": 3}), ((40, 50, 3), {"classes": 3})]
+)
+def test_a_map_of_foreground_alone_has_no_classes(image, known):
+    found = np.full((40, 50), 0.25)
+    with pytest.raises(
+        InputError, match="foreground alone, as this may be, has none: leave classes and label_axis out"
+    ):
+        dope.segment(np.zeros(image), probability=found, **known)
+    assert dope.segment(np.zeros(image), probability=found).exact
+
+
 @pytest.mark.parametrize("shape", [(4, 5, 6), (6, 5, 4), (5, 5, 4), (2, 4, 5, 6), (6, 4, 5, 2), (4, 2, 5, 5), (5, 4)])
 def test_advice_that_is_followed_leads_there(shape):
     for image in [(4, 5, 6), (6, 4, 5), (4, 5, 5), (4, 5), (4, 5, 3)]:

@@ -211,18 +211,35 @@ def label_type(label_count: int) -> np.dtype[Any]:
 def as_numbered_labels(labels: npt.ArrayLike, label_count: int | None = None, *, name: str = "labels") -> Labels:
     """`labels` as bool, uint8 or uint16, as `label_count` says; if it says nothing, as their largest number does.
 
+    Floats are welcome where they are whole numbers.
+
     >>> as_numbered_labels([0, 1]), as_numbered_labels([0, 2])
     (array([False,  True]), array([0, 2], dtype=uint8))
     """
     array = as_array(name, labels)
-    if label_count == 2 or array.dtype.kind not in "iu" or not array.size:
+    if label_count == 2 or array.dtype == np.bool_ or not array.size:
         array, least, most = as_labels(array, array.shape, name=name), 0, 1
     else:
+        _require_whole(name, array)
         least, most = int(array.min()), int(array.max())
-    if least < 0 or (label_count is not None and most >= label_count):
-        wrong, last = (least if least < 0 else most), (most if label_count is None else label_count - 1)
-        raise InputError(f"{name} hold {wrong}; expected the numbers of labels, 0 to {last}.")
+    last = (MOST_LABELS if label_count is None else label_count) - 1
+    if least < 0 or most > last:
+        wrong = least if least < 0 else most
+        raise InputError(f"there is {wrong} in {name}; expected the numbers of labels, 0 to {last}.")
     return array.astype(label_type(max(2, most + 1) if label_count is None else label_count), copy=False)
+
+
+def _require_whole(name: str, array: npt.NDArray[Any]) -> None:
+    """Refuse what is no number of a label."""
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"the dtype of {name} is {array.dtype}; expected whole numbers, a label's for each site.")
+    if array.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):  # of infinity
+            other = array[np.mod(array, 1) != 0]
+        if other.size:
+            raise InputError(
+                f"there is {other[0]} in {name} (dtype {array.dtype}); expected whole numbers, a label's for each site."
+            )
 
 
 def as_sites(name: str, values: npt.ArrayLike, number: int) -> Sites:

@@ -281,7 +281,7 @@ class LabelEnergy:
         found = as_numbered_labels(labels, self.label_count, name=name)
         if found.shape != self.shape:
             raise InputError(
-                f"{name} have shape {found.shape}; expected {self.shape}, the costs' without their labels."
+                f"the shape of {name} is {found.shape}; expected {self.shape}, the costs' without their labels."
             )
         return np.ascontiguousarray(found, dtype=self.label_type)
 

@@ -156,9 +156,11 @@ class Result:
     def _labels_in_words(self) -> str:
         if self.label_count == 2:
             return f"{self.foreground:.1%} foreground"
-        used = sum(number > 0 for number in self.counts)
+        counts = self.counts
+        offered, noun = (range(self.label_count), "labels") if self.classes is None else (self.classes, "classes")
+        used = sum(counts[label] > 0 for label in offered)
         proved = "" if self.proved is None else f", {self.proved:.2%} proved"
-        return f"{used} of {self.label_count} labels{proved}"
+        return f"{used} of {len(offered)} {noun}{proved}"
 
     def _repr_html_(self) -> str:
         rows = {

@@ -409,6 +409,23 @@ class Absent:
 
 
 @dataclass(frozen=True)
+class AbsentCosts:
+    """Costs of several labels of which only the size is known."""
+
+    shape: tuple[int, ...]
+    label_count: int
+    site_bytes: int
+    chunks: None = None
+
+    def at(self, box: Box) -> npt.NDArray[Any]:
+        raise DopeError(f"the costs of {box} are asked for, of which only the size is known.")
+
+    def excerpt(self, box: Box) -> Self:
+        del box
+        return self
+
+
+@dataclass(frozen=True)
 class AbsentPixels:
     """An image of which only the shape is known; channels of a byte are the last axis."""
 

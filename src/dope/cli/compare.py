@@ -48,7 +48,7 @@ def compare(
     if classes is not None and foreground:
         raise InputError(f"--foreground, and a run of {classes.count} classes; leave --foreground out.")
     if classes is None:
-        ours, theirs = _labels(a, b, foreground=foreground or said is not None)
+        ours, theirs = _inside(a, b) if foreground else _labels(a, b, two=said is not None)
     else:
         ours, theirs = load_labels(a), load_labels(b)
     if ours.shape != theirs.shape:
@@ -78,26 +78,24 @@ def _dice_in_words(found: Overlap, label: int) -> str:
     return f"{found.dice(label):.6f} ({found.first[label]:,} and {found.second[label]:,} sites)"
 
 
-def _labels(*paths: str, foreground: bool) -> list[Labels]:
-    """The labels of files: bool, what is not 0, unless one of the files holds more than two labels."""
-    numbers = [] if foreground else [some for path in paths if (some := _numbers(path)) is not None]
-    if len(numbers) == len(paths) and any(len(label_numbers(some)) > 2 for some in numbers):
-        return numbers
-    return [_inside(path) for path in paths]
-
-
-def _numbers(path: str) -> Labels | None:
-    """None of a file that holds no label numbers but, say, colours or probabilities."""
+def _labels(*paths: str, two: bool) -> list[Labels]:
+    """The labels of files: bool, what is not 0, if there are to be `two` or no file holds more."""
     try:
-        return load_labels(path)
-    except InputError:
-        return None
+        numbers = [load_labels(path) for path in paths]
+    except InputError as error:
+        _inside(*paths)  # refuses what cannot be read at all
+        words = str(error).removesuffix(".")
+        raise InputError(f"{words}. With --foreground all that is not 0 is one label, whatever it is.") from None
+    if two or all(len(label_numbers(some)) <= 2 for some in numbers):
+        return [some != 0 for some in numbers]
+    return numbers
 
 
-def _inside(path: str) -> Mask:
-    found = load(path)
-    inside = np.asarray(found.pixels) != 0
-    return np.asarray(inside.any(axis=-1) if found.channels else inside)
+def _inside(*paths: str) -> list[Mask]:
+    """What is not 0, in any channel."""
+    found = [load(path) for path in paths]
+    inside = [np.asarray(one.pixels) != 0 for one in found]
+    return [part.any(axis=-1) if one.channels else part for one, part in zip(found, inside, strict=True)]
 
 
 def _energies(said: Segmentation, classes: Classes | None, ours: Labels, theirs: Labels) -> dict[str, str]:

@@ -158,7 +158,10 @@ class Outputs:
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """What can be known when the file has been read."""
         if self.labels is not None and not self.as_text:
-            check_writable(self.labels, overwrite=self.overwrite, shape=shape)
+            try:
+                check_writable(self.labels, overwrite=self.overwrite, shape=shape)
+            except InputError as error:
+                raise InputError(f"{error}; or {_TEXT}, a number per line") from None
 
 
 @dataclass(frozen=True, eq=False)

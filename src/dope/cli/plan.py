@@ -10,7 +10,15 @@ import typer
 from dope.cli.tables import duration, print_rows
 from dope.errors import InputError
 from dope.executors import Threads
-from dope.forecast import Costs, Forecast, forecast_rounds, memory_in_all, outline_energy, plan_for_workers
+from dope.forecast import (
+    Costs,
+    Forecast,
+    forecast_rounds,
+    memory_in_all,
+    outline_energy,
+    outline_labels,
+    plan_for_workers,
+)
 from dope.forecast.workers import check_size
 from dope.io import check_writable
 from dope.memory import as_bytes, as_text
@@ -22,6 +30,7 @@ from dope.result import counted
 def plan(
     shape: Annotated[str, typer.Option(help="Sites along each axis, such as 10000x10000x5000.")],
     kernel: Annotated[int, typer.Option(help="Side of the neighbourhood, odd: 3, 5, 7, 9, ...")] = 3,
+    labels: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
     workers: Annotated[int | None, typer.Option(help="How many work at once; by default one per core.")] = None,
     memory: Annotated[
         str | None,
@@ -29,7 +38,10 @@ def plan(
     ] = None,
     blocks: Annotated[int | None, typer.Option(help="Number of blocks, instead.")] = None,
     pixel_bytes: Annotated[int, typer.Option(help="Bytes of a pixel, all channels together.")] = 1,
-    unary_bytes: Annotated[int, typer.Option(help="Bytes of a site's unary, or of its probability, in its file.")] = 4,
+    unary_bytes: Annotated[
+        int,
+        typer.Option(help="Bytes of a site's unary, or of its probability, in its file; of several labels for each."),
+    ] = 4,
     storage: Annotated[
         str | None, typer.Option(help="Bytes per second that all workers together read, such as 10GB.")
     ] = None,
@@ -43,7 +55,10 @@ def plan(
     sides = shape_from(shape)
     number = Threads().workers if workers is None else workers
     check_size("workers", number, 1)
-    energy = outline_energy(sides, kernel=kernel, pixel_bytes=pixel_bytes, unary_bytes=unary_bytes)
+    sizes = {"kernel": kernel, "pixel_bytes": pixel_bytes, "unary_bytes": unary_bytes}
+    energy = outline_energy(sides, **sizes) if labels == 2 else outline_labels(sides, labels, **sizes)
+    if labels != 2 and any(one is not None for one in (costs, measure, storage)):
+        raise InputError("--costs, --measure and --storage are for two labels; leave --labels out.")
     if memory is None and (costs is not None or storage is not None):
         raise InputError("--costs and --storage are for blocks that are read from files; give --memory, too.")
     measured = _costs(kernel, len(sides), costs, measure, overwrite=overwrite)
@@ -52,6 +67,9 @@ def plan(
         print_rows(_rows(planned(energy, blocks=blocks, executor=executor), "labels"))
         return
     found = plan_for_workers(energy, workers=number, memory=as_bytes(memory), blocks=blocks)
+    if labels != 2:
+        print_rows({**_rows(found, "labels", "memory"), "memory of a worker": as_text(found.worker_bytes)})
+        return
     rate = math.inf if storage is None else as_bytes(storage)
     rounds = forecast_rounds(found, measured or Costs.measured(kernel, len(sides)), storage=rate)
     forecast = forecast_rows(found, rounds)

@@ -19,7 +19,7 @@ _REPLACED = {
     "method": ["tolerance"],
     "workers": ["dask", "executor"],
     "dask": ["workers", "executor"],
-    "probability": ["unary", "rectangle", "lasso"],
+    "probability": ["unary", "rectangle", "lasso", "model"],
     "rectangle": ["probability", "unary", "lasso"],
 }
 

@@ -2,7 +2,7 @@
 
 from dope.forecast.costs import Costs, Round
 from dope.forecast.rounds import Forecast, forecast_rounds
-from dope.forecast.workers import Workers, memory_in_all, outline_energy, plan_for_workers
+from dope.forecast.workers import Workers, memory_in_all, outline_energy, outline_labels, plan_for_workers
 
 __all__ = [
     "Costs",
@@ -12,5 +12,6 @@ __all__ = [
     "forecast_rounds",
     "memory_in_all",
     "outline_energy",
+    "outline_labels",
     "plan_for_workers",
 ]

@@ -142,10 +142,11 @@ def _require_room(boxes: Boxes, units: _Units, *, memory: int, workers: int) -> 
 
 def _too_little(boxes: Boxes, sides: Sequence[int], *, memory: int, workers: int, chunked: bool) -> InputError:
     needed = workers * boxes.bytes(sides) + PROCESS_BYTES
-    advice = ", use fewer workers, or store the arrays in smaller chunks." if chunked else " or use fewer workers."
+    advice = ", use fewer workers, store the arrays in smaller chunks" if chunked else ", use fewer workers"
     return InputError(
         f"{as_text(memory)} of memory are too little: {workers} blocks of {' x '.join(map(str, sides))} sites, the "
-        f"smallest there can be, take {as_text(needed)} together. Allow more memory{advice}"
+        f"smallest there can be, take {as_text(needed)} together. Allow more memory{advice}, "
+        f"or say how many blocks, which are taken whatever they need."
     )
 
 

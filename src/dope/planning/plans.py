@@ -465,8 +465,10 @@ def checked_target(out: Any, shape: tuple[int, ...], *, label_count: int = 2) ->
         raise InputError(f"out is {type(out).__name__} of shape {tuple(out.shape)}; expected the shape {shape}.")
     holds = _most_labels(out)
     if holds < label_count:
+        kind = f" of {out.dtype}" if hasattr(out, "dtype") else ""
         raise InputError(
-            f"out is {type(out).__name__} for {holds} labels; expected one that holds {label_count}, such as uint16."
+            f"out is {type(out).__name__}{kind} for {holds} labels; expected one that holds {label_count}, such as "
+            f"uint16."
         )
     if isinstance(out, np.memmap) and out.mode != "c":
         return MappedTarget.of(out)
@@ -476,14 +478,14 @@ def checked_target(out: Any, shape: tuple[int, ...], *, label_count: int = 2) ->
 
 
 def _most_labels(out: Any) -> float:
-    """How many labels a target can tell from each other, as far as it says."""
+    """How many labels a target can tell from each other, as far as it says; what is no integer is for two."""
     if hasattr(out, "label_count"):
         return int(out.label_count)
     try:
         dtype = np.dtype(out.dtype)
     except (AttributeError, TypeError):
         return math.inf
-    return 2 if dtype == np.bool_ else int(np.iinfo(dtype).max) + 1 if dtype.kind in "iu" else math.inf
+    return int(np.iinfo(dtype).max) + 1 if dtype.kind in "iu" else 2
 
 
 def check_start(previous: object) -> None:

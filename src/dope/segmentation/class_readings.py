@@ -122,23 +122,6 @@ class SeededCosts:
         return replace(self, costs=self.costs.excerpt(box), seeds=self.seeds.excerpt(box))
 
 
-@dataclass(frozen=True)
-class AbsentCosts:
-    """Costs of which only the size is known."""
-
-    shape: tuple[int, ...]
-    label_count: int
-    site_bytes: int
-    chunks: None = None
-
-    def at(self, box: Box) -> npt.NDArray[Any]:
-        raise NotImplementedError(f"costs of {box} are asked for, of which only the size is known.")
-
-    def excerpt(self, box: Box) -> AbsentCosts:
-        del box
-        return self
-
-
 def fix_classes(costs: npt.NDArray[Any], seeds: npt.NDArray[Any], strength: float) -> npt.NDArray[Any]:
     """The costs, in place, with seeds that decide where they are."""
     under = np.nonzero(seeds != UNLABELED)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dope.arrays import MOST_LABELS, Box, fitting_in_words, known_shape
 from dope.errors import InputError
 from dope.label_costs import MOST_LABELS as MOST_CLASSES
+from dope.result import counted
 from dope.scribbles import DRAWN
 from dope.segmentation.boxes import corner_of, read_boxes, sides_of
 from dope.segmentation.seed_map import SeedMap
@@ -158,15 +159,18 @@ class Drawn:
     names: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, scribbles: Any) -> Drawn | None:
-        """Read them, box by box; None where they are no integers, which is for others to say."""
+    def of(cls, scribbles: Any) -> Drawn:
+        """Read them, box by box."""
         known = getattr(scribbles, "drawn", None)  # of a file that was read before
         if isinstance(known, Drawn):
             return known
         names = getattr(scribbles, "names", None)  # of strokes in a file
         drawn = Stored.of("scribbles", scribbles)
         if drawn.dtype.kind not in "iu":
-            return None
+            raise InputError(
+                f"scribbles are of type {drawn.dtype}; expected integers: 0 none, 1 foreground, 2 background, or a "
+                f"number for each of several classes."
+            )
         found: set[int] = set()
         inactive = False
         for box, values in read_boxes(drawn):
@@ -191,6 +195,14 @@ class Drawn:
         return self.odd is not None
 
     @property
+    def in_words(self) -> str:
+        """Why they are of several classes."""
+        if self.names is not None:
+            return f"scribbles are of {len(self.names)} classes"
+        odd = self.odd
+        return f"scribbles hold class {odd}" if odd is None or odd > 0 else "scribbles hold negative numbers"
+
+    @property
     def odd(self) -> int | None:
         """A number that foreground and background do not have; of negative ones -1."""
         more = (number for number in self.numbers if self.names is not None or number not in DRAWN.values())
@@ -208,10 +220,11 @@ def checked_names(classes: Names | None) -> tuple[int, tuple[str, ...] | None] |
     else:
         raise InputError(f"classes is {classes!r}; expected how many there are, or a name of each.")
     if not 2 <= number <= MOST_CLASSES:
-        raise InputError(f"classes is {classes!r:.80}: {number:,}; expected 2 to {MOST_CLASSES:,} classes.")
+        found = f"is {number:,}" if names is None else f"has {counted(number, 'name')}"
+        raise InputError(f"classes {found}; expected 2 to {MOST_CLASSES:,} classes.")
     if names is not None and len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"classes name {twice!r} twice; expected a name of its own for each.")
+        raise InputError(f"classes has {twice!r} twice; expected a name of its own for each.")
     return number, names
 
 
@@ -283,8 +296,8 @@ class SoftAxes:
             axis = _axis(label_axis, found)
             fits = [axis] if found[:axis] + found[axis + 1 :] in fitting else []
         else:
-            if channel_axis is None and not several and pixels[-1] > MOST_COLORS:
-                fitting = [pixels]  # else a map of foreground that does not fit could pass for one of classes
+            if channel_axis is None and pixels[-1] > MOST_COLORS and (not several or found == pixels):
+                fitting = [pixels]  # else a map of foreground could pass for one of classes
             fits = [k for k in dict.fromkeys((0, len(found) - 1)) if found and found[:k] + found[k + 1 :] in fitting]
         if len(fits) > 1:
             raise InputError(
@@ -325,9 +338,12 @@ def _axis(axis: int, shape: tuple[int, ...], name: str = "label_axis", of: str =
 def _misfit(
     found: tuple[int, ...], pixels: tuple[int, ...], fitting: list[tuple[int, ...]], label_axis: int | None
 ) -> InputError:
-    other = [k for k in range(len(found)) if found[:k] + found[k + 1 :] in fitting]
+    likely = fitting[:1] if pixels[-1] > MOST_COLORS else fitting
+    other = [k for k in range(len(found)) if found[:k] + found[k + 1 :] in likely]
     said = "" if label_axis is None else f" with classes on axis {label_axis}"
-    if other:
+    if found in fitting:
+        advice = "A map of foreground alone, as this may be, has none: leave classes and label_axis out."
+    elif other:
         advice = " or ".join(f"label_axis={k}" for k in other) + " would fit."
     else:
         advice = fitting_in_words(found, pixels) or "Crop or resample one of them."

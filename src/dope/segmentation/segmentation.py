@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dope.arrays import Box, Labels
+from dope.arrays import Box, Labels, known_shape
 from dope.cancellation import Cancelled
 from dope.energy import Energy
 from dope.errors import InputError
@@ -35,7 +35,7 @@ from dope.result import Result
 from dope.run import Conductor, Job, Listener, Run
 from dope.segmentation.box_subject import BoxSubject, given_unary, learning_model
 from dope.segmentation.boxes import whole_of
-from dope.segmentation.class_readings import COST_BYTES, AbsentCosts
+from dope.segmentation.class_readings import COST_BYTES
 from dope.segmentation.class_subject import ClassSubject, class_model
 from dope.segmentation.classes import (
     Classes,
@@ -51,7 +51,7 @@ from dope.segmentation.evidence import Evidence
 from dope.segmentation.frame import Frame, Pixels, box_of, region_of
 from dope.segmentation.subject import AnySubject, Settings, Subject
 from dope.steps import Step
-from dope.stored import Absent, check_apart
+from dope.stored import Absent, AbsentCosts, check_apart
 
 if TYPE_CHECKING:
     from dope.segmentation.files import Files
@@ -113,6 +113,10 @@ class Segmentation:
         if not isinstance(self.connected, (bool, np.bool_)):
             raise InputError(f"connected is {self.connected!r}; expected True or False.")
         check_plug_in("model", self.model, "unary", such_as="dope.models.ColorClusters()")
+        if self.model is not None and not evidence.learnt:
+            raise InputError(
+                f"model is {self.model!r}, and with a probability or a unary no colours are learnt. Leave model out."
+            )
 
     def __repr__(self) -> str:
         given = [one.name for one in fields(self) if getattr(self, one.name) is not one.default]
@@ -140,9 +144,14 @@ class Segmentation:
             return ClassEvidence(
                 soft_classes(axes.count, names, drawn), self.scribbles, self.probability, axes.label_axis, inactive
             )
-        if drawn is None:
-            raise InputError("scribbles are no integers; expected the number of a class at each site.")
-        self._refuse_what_is_for_two(f"scribbles hold class {drawn.odd}")
+        assert drawn is not None  # without a probability nothing else is of several classes
+        self._refuse_what_is_for_two(drawn.in_words)
+        if self.probability is not None:
+            raise InputError(
+                f"{drawn.in_words}, and probability is a map of foreground alone, shaped "
+                f"{known_shape('probability', self.probability)}; expected one of several classes, on an axis more. "
+                f"Leave probability out to learn their colours."
+            )
         return ClassEvidence(drawn_classes(drawn, names), self.scribbles, inactive=inactive)
 
     def _refuse_what_is_for_two(self, found: str) -> None:

@@ -282,7 +282,7 @@ def _checked_mask(mask: Any, sites: tuple[int, ...]) -> Stored:
 def _checked_out(out: Any, shape: tuple[int, ...], image_type: np.dtype[Any]) -> Any:
     if not hasattr(out, "__setitem__") or not hasattr(out, "shape") or not hasattr(out, "dtype"):
         raise InputError(f"out is {out!r:.80}; expected an array of shape {shape} and dtype {image_type} to write to.")
-    if tuple(out.shape) != shape or not np.can_cast(image_type, out.dtype, "safe"):
+    if tuple(out.shape) != shape or not np.can_cast(image_type, out.dtype, "equiv"):
         raise InputError(
             f"out has shape {tuple(out.shape)} and dtype {out.dtype}; expected {shape} and {image_type}, the image's."
         )

@@ -26,6 +26,7 @@ from dope.certificate import AnyCertificate, Certificate, StoredCertificate
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.facts import measure_facts
+from dope.label_energy import LabelEnergy
 from dope.partition import Partition
 from dope.rounding import nearest, rounded_down
 from dope.verify.flows import Flows, SeamReader
@@ -116,6 +117,12 @@ def verify(
     Verdict(valid=True, reason='no labels have an energy below -1, and these labels have it', energy=-1.0,
             lower_bound=-1.0, exact=True, rounding_error=0.0)
     """
+    if isinstance(energy, LabelEnergy):
+        raise InputError(
+            f"energy is of {energy.label_count} labels, and certificates are of energies of two; a run of several has "
+            f"none. Its result.proved says which fraction of the sites has labels of a minimum, and "
+            f"result.lower_bound below which energy no labels are."
+        )
     if not isinstance(energy, Energy):
         raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
     if not isinstance(certificate, (Certificate, StoredCertificate)):

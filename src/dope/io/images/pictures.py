@@ -135,7 +135,8 @@ def save(new: content.NewLabels, labels: Labels) -> None:
 def check_shape(path: Path, shape: content.Shape) -> None:
     """Refuse labels that are no picture."""
     if len(shape) != 2:
-        raise InputError(f"{path}: cannot hold labels shaped {shape}; PNG has 2 axes. Write .tif or .nii.gz")
+        others = ".tif or .nii.gz" if len(shape) == 3 else ".npy or .npz"
+        raise InputError(f"{path}: cannot hold labels shaped {shape}; PNG has 2 axes. Write {others}")
 
 
 @contextmanager

@@ -173,6 +173,8 @@ def open_class_scribbles(
     if suffix == ".json":
         entry = _entry(path, photo)
         if "classes" in entry:
+            if any(kind in entry for kind in _KINDS):
+                raise InputError(f'{path}: holds "classes" beside "fg" or "bg"; expected all strokes under "classes"')
             return _drawn(path, entry, height, width, _named_strokes(path, entry["classes"], names, height, width))
         return _drawn(path, entry, height, width)
     if suffix in _FLAT:
