@@ -387,11 +387,12 @@ void walk(std::mt19937& random, const std::vector<std::vector<std::size_t>>& sit
         other.price_as(one.unary());
         other.impose(one.flows());
         other.finish(random() % 2 == 0);
-        other.nest();
-        if (sites.size() > 12) continue;  // each has a network of its own
-        Apart(random, {*blocks, *whole, sites}, one.unary(), [&] {
-            return make_blocks(bits);
-        }).finish();
+        if (sites.size() <= 12) {  // each has a network of its own
+            Apart(random, {*blocks, *whole, sites}, one.unary(), [&] {
+                return make_blocks(bits);
+            }).finish();
+        }
+        one.nest();
     }
 }
 
