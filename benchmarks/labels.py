@@ -141,7 +141,8 @@ def main() -> None:
             for solver in args.solvers:
                 found = run(name, solver, args.limit)
                 known = {"case": name, "solver": solver, "repeat": repeat}
-                place = {"commit": commit(), "time": now(), "load": load(), "machine": machine()}
+                command = " ".join(["python", "benchmarks/labels.py", *sys.argv[1:]])
+                place = {"command": command, "commit": commit(), "time": now(), "load": load(), "machine": machine()}
                 append(FILE, [{**known, **found, **place}])
                 print(json.dumps({**known, **found}), flush=True)
 

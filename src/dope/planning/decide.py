@@ -441,7 +441,9 @@ class _Asked:
 
 def _check_arguments(energy: object, method: object, solver: object, executor: object) -> None:
     if not isinstance(energy, (Energy, LabelEnergy)):
-        raise InputError(f"energy is a {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...).")
+        raise InputError(
+            f"energy is of type {type(energy).__name__}; expected an Energy. Make one with Energy.grid(...)."
+        )
     check_plug_in("method", method, "steps", such_as="dope.Exact()")
     several = isinstance(energy, LabelEnergy)
     if method is not None and several != getattr(method, "takes_labels", False):
