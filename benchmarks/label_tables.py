@@ -59,19 +59,15 @@ def _cells(solved: list[Record], runs: list[Record], yardstick: float | None) ->
         return [_reason(runs[-1]["failed"]), "", "", "", ""]
     last, seconds = solved[-1], median(r["seconds"] for r in solved)
     bound = last["bound"]
-    gap = "" if bound is None else f"{100 * (last['energy'] - bound) / abs(last['energy']):.2g} %"
+    gap = "" if bound is None else f"{100 * (last['energy'] - bound) / abs(last['energy']):.3g} %"
     times = "" if yardstick is None else f"{yardstick / seconds:.1f}"
     return [f"{last['energy']:,}", "" if bound is None else f"{bound:,.0f}", gap, f"{seconds:.2f}", times]
 
 
 def _reason(failed: str) -> str:
-    return (
-        "weights differ: not offered"
-        if "one table" in failed
-        else "ends the interpreter"
-        if "ended" in failed
-        else failed
-    )
+    if "one table" in failed:
+        return "weights differ: not offered"
+    return "ends the interpreter" if "terminate" in failed else failed
 
 
 def large(records: list[Record]) -> str:
