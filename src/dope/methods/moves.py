@@ -88,7 +88,8 @@ def label_energy_of(problem: Problem, method: str = "Moves()") -> LabelEnergy:
     energy: object = problem.energy
     if not isinstance(energy, LabelEnergy):
         raise InputError(
-            f"the energy is of type {type(energy).__name__}; {method} needs a LabelEnergy. Leave method out for two labels."
+            f"the energy is of type {type(energy).__name__}; {method} needs a LabelEnergy. Leave method out for two "
+            f"labels."
         )
     return energy
 
