@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -489,7 +490,7 @@ def test_costs_are_measured_of_few_axes_only():
 class Absent:
     """An array of which nobody reads a number."""
 
-    dtype = np.dtype(np.float32)
+    dtype: np.dtype[Any] = np.dtype(np.float32)
 
     def __init__(self, *shape):
         self.shape = shape

@@ -122,7 +122,12 @@ def test_what_a_block_pays_beside_fixed_labels_is_what_the_whole_pays(metric, gr
     energy = picture((6, 5), kernel=5, features=rng.random((6, 5)), metric=metric)
     energy = on_graph(energy) if graph else energy
     around, seen = rng.integers(0, 4, energy.shape).astype(np.uint8), []
-    monkeypatch.setattr(BlockSolving, "lowered", lambda _, fixed, start: seen.append(fixed) or start)
+
+    def kept(_, fixed, start):
+        seen.append(fixed)
+        return start
+
+    monkeypatch.setattr(BlockSolving, "lowered", kept)
     for partition in partitions_of(energy):
         for k, block in enumerate(partition.blocks):
             recipe = BlockRecipe(energy, partition.alone(), k, nothing_solved(energy, partition))
@@ -287,7 +292,12 @@ def test_an_earlier_result_is_a_start():
 def test_a_watcher_ends_it_with_the_best_labels():
     energy = picture(noise=2.0)
     steps = []
-    result = dope.minimize(energy, method=LabelAdmm(), blocks=4, watch=lambda s: steps.append(s) or len(steps) == 3)
+
+    def watch(step):
+        steps.append(step)
+        return len(steps) == 3
+
+    result = dope.minimize(energy, method=LabelAdmm(), blocks=4, watch=watch)
     assert result.stopped == "cancelled" and len(steps) == 3
     assert result.energy == energy(result.labels) == pytest.approx(min(s.energy for s in steps), rel=1e-12)
 

@@ -598,7 +598,7 @@ def test_arguments_that_cannot_be_used_are_an_error():
         verify(negative, labels, good())
     several = dope.LabelEnergy.grid(np.zeros((2, 2, 3)))
     with pytest.raises(InputError, match=r"is of 3 labels, and .* result.proved says .* result.lower_bound below"):
-        verify(several, np.zeros((2, 2), dtype=int), None)  # type: ignore[arg-type]
+        verify(several, np.zeros((2, 2), dtype=int), None)
     with pytest.raises(InputError, match="expected an Energy"):
         verify(ENERGY.unary, labels, good())
     with pytest.raises(InputError, match="expected a Certificate"):
