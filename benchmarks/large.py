@@ -240,8 +240,9 @@ def run(settings: dict[str, Any]) -> None:
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """Of each case the newest line."""
-    newest = {(r["side"], r["kernel"], r["dask"], r["workers"], tuple(r["blocks"])): r for r in records}
+    """Of each case the newest line; of clusters at an address, whose memory was not seen, none."""
+    seen = [r for r in records if r["dask"] is None or "://" not in r["dask"]]
+    newest = {(r["side"], r["kernel"], r["dask"], r["workers"], tuple(r["blocks"])): r for r in seen}
     head = "| volume | neighbours | where | boxes | seconds | peak memory | open after each pass | ends |"
     rows = [_row(r) for _, r in sorted(newest.items(), key=lambda item: repr(item[0][1:3]) + f"{item[0][0]:6}")]
     return "\n".join([head, "|---|---:|---|---|---:|---:|---|---|", *rows])
