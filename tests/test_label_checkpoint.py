@@ -104,6 +104,21 @@ def test_a_folder_of_something_else_is_refused(tmp_path, other, differs):
     assert json.loads((tmp_path / "kept" / "manifest.json").read_text())["labels"] == 5
 
 
+def test_tables_that_differ_in_one_number_are_not_the_same_problem(tmp_path):
+    table = np.abs(np.subtract.outer(np.arange(40.0), np.arange(40.0)))
+    other = table.copy()
+    other[20, 19] = other[19, 20] = 1.5
+    costs = np.random.default_rng(0).random((6, 7, 40))
+    dope.minimize(LabelEnergy.grid(costs, metric=table), blocks=4, checkpoint=tmp_path / "kept")
+    with pytest.raises(InputError, match="its metric differs"):
+        dope.minimize(LabelEnergy.grid(costs, metric=other), resume=tmp_path / "kept")
+
+
+def test_messages_alone_keep_no_folder(tmp_path):
+    with pytest.raises(InputError, match="keeps no checkpoint"):
+        dope.minimize(noisy(), solver=dope.LabelTrwS(), checkpoint=tmp_path / "kept")
+
+
 def test_a_graph_keeps_no_folder(tmp_path):
     graph = LabelEnergy.graph(np.zeros((3, 3)), [[0, 1]], [1.0])
     with pytest.raises(InputError, match="on a graph are not kept"):
@@ -118,11 +133,15 @@ def test_messages_within_boxes_bound_what_is_moved_box_by_box(whole):
     assert whole.energy - whole.lower_bound < 0.2 * (without.energy - without.lower_bound)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("seed", range(8))
-def test_bounds_within_boxes_are_bounds(seed):
+def test_bounds_within_boxes_are_bounds(tmp_path, seed, sign):
     rng = np.random.default_rng(seed)
     costs = rng.random((3, 4, 3)) if seed % 2 else rng.integers(0, 4, (3, 4, 3)).astype(float)
-    energy = LabelEnergy.grid(costs, lam=rng.random(), kernel=3, metric=("potts", "linear", "quadratic")[seed % 3])
-    found = dope.minimize(energy, blocks=4, memory="1kB")
+    metric = ("potts", "linear", "quadratic")[seed % 3]
+    energy = LabelEnergy.grid(costs, lam=sign * rng.random(), kernel=3, metric=metric)
+    found = dope.minimize(energy, blocks=4, memory="1kB", checkpoint=tmp_path / "kept")
+    swept = "sweep" in {step.doing for step in found.trace}
+    assert found.plan.in_boxes and (swept or energy.is_metric)  # cuts may have proved all of a metric
     least = minimizers(energy)[0]  # a sum of floats, itself rounded
     assert found.lower_bound <= least + found.rounding_error + 1e-12 and least <= found.energy + 1e-12

@@ -85,9 +85,10 @@ class Joins:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """Asks how far above their least costs the open sites of a box are at least, by messages between them.
+    """Asks how far above their least costs the open sites of a box are at least, with the pairs that begin there.
 
-    Pairs that leave the box pay 0 or more, and are left out. What rounding sums of costs comes to is taken off.
+    Where no pair can pay less than 0 it is what messages find; those that leave the box are left out. What rounding
+    sums of costs comes to is taken off.
     """
 
     doing: ClassVar[str] = "bound"
@@ -103,8 +104,11 @@ class Bound:
         first, second, weights = piece.first[inner], piece.second[inner], piece.weights[inner]
         part = joined([replace(piece, first=first, second=second, weights=weights)], metric)
         slack = 2 * Fraction(part.slack)
-        pays = piece.weights.min(initial=0.0) >= 0.0 and metric.matrix(block.energy.label_count).min() >= 0.0
-        if not pays or self.solver is None or message_bytes(part.energy) > self.room:
+        prices = metric.matrix(block.energy.label_count)
+        least_paid = np.minimum(piece.weights * prices.min(), piece.weights * prices.max())  # V(a, a) is 0
+        if least_paid.min(initial=0.0) < 0.0:
+            return exact_sum(least_paid) - slack
+        if self.solver is None or message_bytes(part.energy) > self.room:
             return -slack
         least = bound = exact_sum(part.energy.costs.min(axis=-1))
         for now in self.solver.prepare(part.energy).steps():

@@ -8,6 +8,7 @@ around a block fixed (`label_sweeps`).
 
 from __future__ import annotations
 
+import hashlib
 import math
 import tempfile
 import weakref
@@ -71,13 +72,14 @@ class LabelBoxes:
 
     def _manifest(self, method: str) -> dict[str, Any]:
         """What posts follow from."""
-        facts, pairs = self._measured.facts, _grid(self.energy)
-        assert facts is not None
+        facts, pairs, metric = self._measured.facts, _grid(self.energy), self.energy.metric
+        assert facts is not None and metric is not None
+        prices = metric.matrix(self.energy.label_count)
         return {
             "method": method,
             "shape": list(self.energy.shape),
             "labels": self.energy.label_count,
-            "metric": repr(self.energy.metric),
+            "metric": hashlib.sha256(prices.astype("<f8").tobytes()).hexdigest(),
             "arrays": facts.digest,
             "kernel": pairs.offsets.tolist(),
             "weights": [value.hex() for value in pairs.factors.tolist()],

@@ -292,7 +292,12 @@ class _Asked:
         return Exact(), "no weight is negative, and everything fits into memory: the global minimum"
 
     def _label_method(self, energy: LabelEnergy) -> tuple[Method, str]:
-        if isinstance(self.solver, LabelSolver) and self.folder is None:
+        if isinstance(self.solver, LabelSolver):
+            if self.folder is not None:
+                raise InputError(
+                    f"solver is {self.solver!r}, which alone keeps no checkpoint; Moves() do, bounded by it. "
+                    f"Pass method=Moves(), or leave checkpoint and resume out."
+                )
             return Messages(), "message passing alone, as asked"
         rule = energy.metric
         if rule is not None and rule.kind == "potts" and energy.is_metric:
