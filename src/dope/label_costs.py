@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,10 @@ _STRIP_COSTS = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
-class LabelPrices:
-    """What a label costs over the best other one, read box by box."""
+class Prices:
+    """What follows from the costs of a site alone, read box by box where they are."""
 
     costs: StoredCosts
-    label: int
 
     @property
     def name(self) -> str:
@@ -54,11 +53,18 @@ class LabelPrices:
     def chunks(self) -> tuple[int, ...] | None:
         return self.costs.chunks
 
+    def excerpt(self, box: Box) -> Self:
+        return replace(self, costs=self.costs.excerpt(box))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPrices(Prices):
+    """What a label costs over the best other one."""
+
+    label: int
+
     def at(self, box: Box) -> npt.NDArray[np.float64]:
         return label_prices(self.costs[box], self.label)
-
-    def excerpt(self, box: Box) -> LabelPrices:
-        return LabelPrices(self.costs.excerpt(box), self.label)
 
 
 def label_prices(costs: npt.NDArray[Any], label: int) -> npt.NDArray[np.float64]:

@@ -13,7 +13,7 @@ import math
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,7 @@ from dope.energy import Energy
 from dope.errors import DopeError
 from dope.facts import measure_facts
 from dope.fixed_point import Costs, FixedPoint
+from dope.label_costs import Prices
 from dope.label_counts import count_labels
 from dope.label_energy import LabelEnergy
 from dope.live import LiveLabels
@@ -233,28 +234,8 @@ class ClaimTarget:
         self.claimed += int(np.count_nonzero(claims))
 
 
-@dataclass(frozen=True, eq=False)
-class AllPrices:
-    """What every label costs over the best other one at each site, labels last: read box by box."""
-
-    costs: StoredCosts
-    name: str = "costs"
-
-    @property
-    def corner(self) -> tuple[int, ...] | None:
-        return self.costs.corner
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.costs.shape[:-1]
-
-    @property
-    def site_bytes(self) -> int:
-        return self.costs.site_bytes
-
-    @property
-    def chunks(self) -> tuple[int, ...] | None:
-        return self.costs.chunks
+class AllPrices(Prices):
+    """What every label costs over the best other one at each site, labels last."""
 
     def at(self, box: Box) -> Reals:
         costs = self.costs[box]
@@ -263,9 +244,6 @@ class AllPrices:
             prices: Reals = costs - least[..., None]
             np.put_along_axis(prices, first[..., None], (least - second)[..., None], axis=-1)
         return prices
-
-    def excerpt(self, box: Box) -> AllPrices:
-        return AllPrices(self.costs.excerpt(box))
 
 
 def _all_prices(energy: LabelEnergy) -> Energy:
