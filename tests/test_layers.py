@@ -1,68 +1,280 @@
 """Ordered labels as layers: one cut gives what trying all labellings gives."""
 
 import itertools
-from typing import Any
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from label_problems import all_labels, energies_of, graphs, grids, minimizers
 
 import dope
-from dope.layers import Layers, bytes_needed
-from dope.pairs import half_offsets
+from dope import InputError, LabelEnergy, Layers, Moves, Serial, Threads
+from dope.layers import LayeredEnergy, LayerNumbers
+from dope.methods.layers import counted
 
 JUMPS = {
-    "linear": lambda d: d,
-    "quadratic": lambda d: d * d,
     "bent": lambda d: np.maximum(d, 3 * d - 4),
     "nothing near": lambda d: np.maximum(0, d - 1),
+    "tenths": lambda d: 0.1 * d,
+    "steep": lambda d: 0.3 * d**3,
 }
 
 
+def tables(label_count):
+    apart = np.abs(np.subtract.outer(np.arange(label_count), np.arange(label_count)))
+    return [jumps(apart).astype(float) for jumps in JUMPS.values()]
+
+
+@st.composite
+def convex(draw, most_labels=4):
+    """Energies whose metric is convex, of grids and graphs."""
+    energy = draw(st.one_of(grids(["linear", "quadratic"], most_labels=most_labels), graphs(["linear", "quadratic"])))
+    if draw(st.booleans()):
+        given = draw(st.sampled_from(tables(energy.label_count)))
+        energy = LabelEnergy(energy.costs, energy.pairs, dope.LabelEnergy.graph([[0] * len(given)], [], [], given).metric)
+    return energy
+
+
+def tolerance(value):
+    """Of plain sums."""
+    return 1e-9 * (1 + abs(value))
+
+
+@settings(max_examples=150, deadline=None)
+@given(convex())
+def test_a_cut_of_layers_is_the_best_of_all_labellings(energy):
+    least, best = minimizers(energy)
+    result = dope.minimize(energy, method=Layers())
+    assert result.exact and result.proved == 1.0 and result.stopped == "exact"
+    assert result.energy == energy(result.labels) <= least + result.rounding_error + tolerance(least)
+    assert result.lower_bound <= least + tolerance(least)
+    assert result.gap <= result.rounding_error + tolerance(least)
+    if not result.rounding_error:
+        assert result.lower_bound == result.energy
+        # The smallest of them: of two minimizers the smaller label at every site is one, too.
+        np.testing.assert_array_equal(result.labels, best.min(axis=0))
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_a_cut_of_layers_is_the_best_of_all_labellings(data: st.DataObject) -> None:
-    shape = data.draw(st.sampled_from([(4,), (2, 2), (1, 3), (2, 1, 2)]))
-    count = data.draw(st.integers(2, 5))
-    jumps = JUMPS[data.draw(st.sampled_from(sorted(JUMPS)))](np.arange(count))
-    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
-    costs = rng.integers(-9, 10, (*shape, count)).astype(float)
-    offsets = half_offsets(3, len(shape))
-    weights: list[Any] = [rng.integers(0, 4, shape) if rng.random() < 0.5 else 2.0 for _ in offsets]
-    mask = rng.random(shape) < 0.8 if data.draw(st.booleans()) else None
-    if mask is not None:
-        mask.flat[0] = True
-    inside = np.ones(shape, dtype=bool) if mask is None else mask
-
-    layers = Layers.of(costs, offsets, weights, jumps, mask=mask)
-    result = dope.minimize(layers.energy)
-    labels = layers.labels(result.labels)
-
-    def energy(x: Any) -> float:
-        total = sum(costs[(*p, x[p])] for p in np.ndindex(shape) if inside[p])
-        for offset, weight in zip(offsets, weights, strict=True):
-            field = np.broadcast_to(weight, shape)
-            for p in np.ndindex(shape):
-                q = tuple(a + int(o) for a, o in zip(p, offset, strict=True))
-                if all(0 <= b < n for b, n in zip(q, shape, strict=True)) and inside[p] and inside[q]:
-                    total += field[p] * jumps[abs(int(x[p]) - int(x[q]))]
-        return float(total)
-
-    every = (np.array(x).reshape(shape) for x in itertools.product(range(count), repeat=costs[..., 0].size))
-    assert (labels[~inside] == 0).all()
-    assert result.exact
-    assert energy(labels) == result.energy == min(energy(x) for x in every)
+@given(convex(most_labels=3))
+def test_the_energy_of_layers_is_that_of_labels(energy):
+    numbers = LayerNumbers.of(energy)
+    layered = LayeredEnergy.of(energy, numbers)
+    labellings = all_labels(energy)[:40]
+    least, _ = minimizers(energy)
+    for labels, value in zip(labellings, energies_of(energy, labellings), strict=True):
+        columns = labels[..., None] > np.arange(energy.label_count - 1)
+        found = layered.energy.exactly(columns.reshape(layered.energy.shape)) + layered.bottom
+        # Costs too great for any minimizer are counted as less.
+        assert found <= energy.exactly(labels) + numbers.slack
+        assert found >= Fraction(least) - Fraction(tolerance(least)) - numbers.slack
+        if value <= least + numbers.cap - energy.pairs.strength * energy.metric.matrix(energy.label_count).max():
+            assert abs(found - energy.exactly(labels)) <= numbers.slack
+        np.testing.assert_array_equal(layered.labels(columns.reshape(layered.energy.shape)), labels)
 
 
-def test_what_is_refused() -> None:
-    costs, offsets = np.zeros((3, 3, 4)), half_offsets(3, 2)
-    with pytest.raises(dope.InputError, match="not convex: V\\(3\\) - V\\(2\\)"):
-        Layers.of(costs, offsets, [1.0] * 4, [0, 1, 2, 2])
-    with pytest.raises(dope.InputError, match="expected V\\(0\\) = 0"):
-        Layers.of(costs, offsets, [1.0] * 4, [0, 1, 2])
-    with pytest.raises(dope.InputError, match="weights of 0 or more"):
-        Layers.of(costs, offsets, [-1.0] * 4, [0, 1, 2, 3])
-    with pytest.raises(dope.InputError, match="4 labels as 3 layers"):
-        Layers.of(costs, offsets, [1.0] * 4, [0, 1, 2, 3], memory=1000)
-    assert bytes_needed((512, 512), 64, offsets, np.arange(64)) > 512 * 512 * 63 * 20
+@settings(max_examples=40, deadline=None)
+@given(convex(most_labels=3), st.data())
+def test_no_minimum_cut_changes_a_column_twice(energy, data):
+    """M is large enough: every cut that is no labelling costs more than the minimum."""
+    numbers = LayerNumbers.of(energy)
+    layered = LayeredEnergy.of(energy, numbers)
+    sites = layered.energy.unary.size
+    if sites > 14:
+        return
+    cuts = [np.array(y).reshape(layered.energy.shape) for y in itertools.product([False, True], repeat=sites)]
+    values = [layered.energy(y) for y in cuts]
+    least = min(values)
+    inside = layered.energy.unary.reshape(*energy.shape, -1)
+    del inside
+    for y, value in zip(cuts, values, strict=True):
+        if value <= least + tolerance(least):
+            assert layered.in_order(y).all()
+
+
+@pytest.mark.parametrize("metric", ["linear", "quadratic"])
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("features", [True, False])
+def test_labels_are_the_same_for_any_blocks_and_threads(metric, whole, features):
+    rng = np.random.default_rng(1)
+    costs = rng.integers(0, 9, (15, 14, 6)) if whole else rng.normal(0, 3, (15, 14, 6))
+    mask = rng.random((15, 14)) < 0.9
+    energy = LabelEnergy.grid(
+        costs, lam=1.0 if whole else 0.7, mask=mask, metric=metric, features=rng.random((15, 14)) if features else None
+    )
+    one = dope.minimize(energy, method=Layers(), blocks=1, executor=Serial())
+    assert one.exact and not one.labels[~mask].any()
+    for blocks, executor in [(4, Serial()), ((3, 2), Threads(2)), ((5, 5), Threads(3))]:
+        other = dope.minimize(energy, method=Layers(), blocks=blocks, executor=executor)
+        np.testing.assert_array_equal(other.labels, one.labels)
+        assert (other.energy, other.exact) == (one.energy, True)
+        assert other.lower_bound == pytest.approx(one.lower_bound, rel=1e-9)
+    assert dope.minimize(energy, method=Moves()).energy >= one.lower_bound
+
+
+def test_blocks_of_a_graph_give_what_one_does():
+    grid = LabelEnergy.grid(np.random.default_rng(2).integers(0, 9, (9, 10, 5)), lam=2.0, metric="linear")
+    first, second, weights = grid.pairs.edges()
+    graph = LabelEnergy.graph(grid.costs.reshape(-1, 5), np.stack([first, second], axis=1), weights, "linear")
+    expected = dope.minimize(grid, method=Layers())
+    for blocks in (1, 3):
+        result = dope.minimize(graph, method=Layers(), blocks=blocks)
+        np.testing.assert_array_equal(result.labels.reshape(9, 10), expected.labels)
+        assert result.energy == expected.energy and result.exact
+
+
+@pytest.mark.parametrize("metric", ["linear", "quadratic", "table"])
+def test_jumps_find_the_same_energy_where_costs_are_convex(metric):
+    rng = np.random.default_rng(3)
+    grey = rng.integers(0, 8, (12, 13))
+    costs = np.abs(grey[..., None] - np.arange(8))
+    metric = tables(8)[0] if metric == "table" else metric
+    energy = LabelEnergy.grid(costs, lam=1.0, metric=metric)
+    jumped, cut = dope.minimize(energy), dope.minimize(energy, method=Layers())
+    assert isinstance(jumped.plan.method, Moves) and "jumps" in str(jumped.plan)
+    assert jumped.exact and cut.exact and jumped.energy == cut.energy
+
+
+def test_a_label_that_is_forbidden_costs_no_precision():
+    """M and the scale follow from what pairs pay, not from a cost beyond all others."""
+    costs = np.random.default_rng(4).normal(0, 1, (10, 10, 6))
+    far = costs.copy()
+    far[..., 2] = 1e12
+    energy, allowed = (LabelEnergy.grid(one, lam=0.4, metric="linear") for one in (far, costs))
+    assert LayerNumbers.of(energy).column <= 2 * LayerNumbers.of(allowed).column
+    result = dope.minimize(energy, method=Layers())
+    assert result.exact and result.rounding_error < 1e-6 and not (result.labels == 2).any()
+
+
+def test_costs_are_counted_in_64_bits_where_32_would_show():
+    energy = LabelEnergy.grid(np.random.default_rng(5).normal(0, 1, (8, 8, 200)), lam=30.0, kernel=5, metric="quadratic")
+    numbers = LayerNumbers.of(energy)
+    assert counted(numbers, None).bits == 64 > counted(numbers, 32).bits
+    assert counted(numbers, 64).error < counted(numbers, 32).error
+
+
+def rough(labels=5, shape=(20, 21), **more):
+    """Costs that are convex nowhere."""
+    costs = np.random.default_rng(6).integers(0, 20, (*shape, labels))
+    return LabelEnergy.grid(costs, **{"lam": 2.0, "metric": "linear", **more})
+
+
+def test_a_plan_takes_layers_where_they_fit_and_says_so():
+    for metric in ("linear", "quadratic", *tables(5)[:3], ("linear", 4)):
+        decided = dope.plan(rough(metric=metric))
+        assert decided.method == Layers() and "one cut on layers" in str(decided)
+        assert decided.run().exact
+    graph = LabelEnergy.graph(np.random.default_rng(0).integers(0, 9, (5, 4)), [[0, 1], [1, 2]], [1.0, 2.0], "linear")
+    assert dope.plan(graph).method == Layers()
+    assert dope.plan(rough()).bits == 16 and dope.plan(rough(features=np.zeros((20, 21)), lam=0.1)).bits == 64
+
+
+def test_a_plan_says_why_it_takes_moves(tmp_path):
+    small, large = (dope.plan(rough(labels)) for labels in (5, 10))
+    assert large.bytes > small.bytes
+    def why(energy=None, **said):
+        decided = dope.plan(rough() if energy is None else energy, **said)
+        assert isinstance(decided.method, Moves)
+        return next(one.why for one in decided.decisions if one.what == "method")
+
+    allowed = (small.bytes + large.bytes) // 2
+    assert dope.plan(rough(5), memory=allowed).method == Layers()
+    assert "layers would find the minimum, but in one piece it takes" in why(rough(10), memory=allowed)
+    assert "keeps no checkpoint" in why(checkpoint=tmp_path / "new")
+    assert "Qpbo shows no flow" in why(solver=dope.Qpbo())
+    for metric in ("potts", ("linear", 3), ("quadratic", 3)):
+        assert "layers" not in why(rough(metric=metric))
+    np.save(tmp_path / "costs.npy", rough().costs)
+    mapped = LabelEnergy.grid(np.load(tmp_path / "costs.npy", mmap_mode="r"), lam=2.0, metric="linear")
+    assert "costs are not in memory" in why(mapped)
+
+
+class Elsewhere(Serial):
+    elsewhere = True
+
+
+def test_what_layers_cannot_do_is_refused_in_a_line(tmp_path):
+    np.save(tmp_path / "costs.npy", rough().costs)
+    mapped = LabelEnergy.grid(np.load(tmp_path / "costs.npy", mmap_mode="r"), metric="linear")
+    listed = LabelEnergy.from_tables(np.zeros((3, 2)), [[0, 1]], np.zeros((1, 2, 2)))
+    refusals = [
+        ("potts", rough(metric="potts"), {}),
+        ("limit 3\\), which is no convex", rough(metric=("linear", 3)), {}),
+        ("as low as -1", rough(lam=-1.0), {}),
+        ("a table of its own", listed, {}),
+        ("not in memory", mapped, {}),
+        ("5 labels of 420 sites as 4 layers, but in one piece it takes", rough(), {"memory": 60_000_000}),
+        ("keeps no checkpoint", rough(), {"checkpoint": tmp_path / "new"}),
+        ("other processes", rough(), {"executor": Elsewhere()}),
+        ("Qpbo shows no flow", rough(), {"solver": dope.Qpbo()}),
+        ("LabelTrwS", rough(), {"solver": dope.LabelTrwS()}),
+        ("overlap", rough(), {"blocks": 4, "overlap": 1}),
+        ("certificate", rough(), {"certificate": tmp_path / "proof"}),
+        ("for several labels", dope.Energy.grid(np.zeros((3, 3))), {}),
+    ]
+    for words, energy, said in refusals:
+        with pytest.raises(InputError, match=words) as caught:
+            dope.minimize(energy, method=Layers(), **said)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="beyond float64"):
+        dope.minimize(rough(lam=1e306), method=Layers())
+
+
+def test_steps_lead_from_single_sites_to_the_minimum():
+    energy, seen = rough(), []
+    result = dope.minimize(energy, blocks=4, watch=lambda step: seen.append(step))
+    assert [step.doing for step in seen[:1]] == ["begin"] and {step.doing for step in seen[1:]} == {"cut"}
+    bounds = [step.lower_bound for step in seen]
+    assert max(bounds) == result.lower_bound == result.energy
+    assert seen[0].energy == energy(seen[0].labels) >= result.energy
+    assert all(step.labels is None for step in result.trace)
+
+
+def test_who_stops_a_run_gets_labels_and_a_true_bound():
+    energy = rough(features=np.random.default_rng(0).random((20, 21)))
+    least = dope.minimize(energy).energy
+    rounds = len(dope.minimize(energy, blocks=16).trace)
+    assert rounds > 2
+    for wanted in range(1, rounds):
+        answers = iter([False] * (wanted - 1) + [True])
+        result = dope.minimize(energy, blocks=16, watch=lambda _, answers=answers: next(answers))
+        assert result.stopped == "cancelled" and result.labels.dtype == np.uint8
+        assert result.energy == energy(result.labels) and result.lower_bound <= least <= result.energy
+
+
+def test_a_start_is_what_a_cancelled_run_returns_at_least():
+    energy = rough()
+    best = dope.minimize(energy, method=Moves(bound=0))
+    again = dope.minimize(energy, start=best, watch=lambda _: True)
+    assert again.stopped == "cancelled" and again.energy == best.energy
+    assert dope.minimize(energy, start=best).exact
+
+
+def test_a_cancelled_run_has_valid_labels_and_live_ones_are_numbers():
+    energy = rough(12, (80, 80))
+    run = dope.start(energy)
+    run.cancel()
+    result = run.result(timeout=60)
+    assert result.labels.shape == (80, 80) and result.labels.max() < 12 and result.labels.dtype == np.uint8
+    seen = []
+    watched = dope.start(energy, blocks=16, watch=lambda step: seen.append(watched_labels()))
+
+    def watched_labels():
+        return watched.labels() if "watched" in locals() else None
+
+    last = watched.result(timeout=60)
+    np.testing.assert_array_equal(watched.labels((slice(0, 2), slice(0, 3))), last.labels[:2, :3])
+
+
+def test_labels_go_where_they_are_wanted():
+    out = np.zeros((20, 21), dtype=np.uint8)
+    result = dope.minimize(rough(), out=out)
+    np.testing.assert_array_equal(out, dope.minimize(rough()).labels)
+    assert result.plan.method == Layers()
+
+
+def test_layers_of_256_labels_and_more_are_counted_in_16_bits():
+    costs = np.abs(np.arange(300) - 280.0)[None, None].repeat(2, 1)
+    assert dope.minimize(LabelEnergy.grid(costs, metric="linear"), method=Layers()).labels.tolist() == [[280, 280]]

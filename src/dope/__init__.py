@@ -26,7 +26,7 @@ _GIVEN = {
     "executors": "Dask Futures Serial Threads",
     "io": "read_energy",
     "label_energy": "LabelEnergy",
-    "methods": "Admm Bracketing Exact LabelAdmm Messages Moves",
+    "methods": "Admm Bracketing Exact LabelAdmm Layers Messages Moves",
     "partition": "Block Partition",
     "planning": "Plan plan",
     "protocols": "Answer BlockSolver Executor FlowMinimizer Method Minimizer Problem",
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from dope.methods import Bracketing as Bracketing
     from dope.methods import Exact as Exact
     from dope.methods import LabelAdmm as LabelAdmm
+    from dope.methods import Layers as Layers
     from dope.methods import Messages as Messages
     from dope.methods import Moves as Moves
     from dope.partition import Block as Block

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 from dope.arrays import MOST_PLACES, measure_span
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.pairs import GridPairs, Pairs
+from dope.pairs import GridPairs
 
 # What the capacities of one site, and its own unary, may add up to: half of what the excess (int32, int32, int64)
 # holds, as a warm start can move an excess by twice that. With 2^48 even the widest kernel's sum fits int64.
@@ -61,19 +62,37 @@ class FixedPoint:
         return _finest(costs, 64) if bits is None and too_coarse else rounded
 
 
+class Bounds(Protocol):
+    """What capacities follow from: pairs have it, and what pairs are made of."""
+
+    @property
+    def strength(self) -> float:
+        """No less than the sum of |weight| over the pairs of any one site."""
+        ...
+
+    @property
+    def largest(self) -> float: ...
+
+    @property
+    def degree(self) -> int: ...
+
+    @property
+    def number(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Costs:
     """What a scale follows from.
 
     Attributes
     ----------
-    pairs : GridPairs or GraphPairs, of which the numbers that bound all weights are asked for.
+    pairs : pairs, of which the numbers that bound all weights are asked for.
     sites : how many.
     places : binary places that costs need; None where some are no binary fractions.
     largest, total : of |unary|, the largest and the sum.
     """
 
-    pairs: Pairs
+    pairs: Bounds
     sites: int
     places: int | None
     largest: float

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -87,9 +88,35 @@ class Metric:
 
     def is_convex(self, label_count: int) -> bool:
         """Whether V is a convex function of a - b for so many labels."""
-        if self.kind not in ("linear", "quadratic"):
+        if self.table is not None:
+            prices = [Fraction(price) for price in self._by_distance(label_count).tolist()]
+            bent = zip(prices[1:2] + prices, prices, prices[1:], strict=False)  # V(-1) = V(1)
+            return bool(prices) and all(before + after >= 2 * here for before, here, after in bent)
+        if self.kind == "potts":
             return False
         return self.limit >= float(label_count - 1) ** (1 if self.kind == "linear" else 2)
+
+    def bends(self, label_count: int) -> list[float] | None:
+        """a_0, a_1 .. a_(L-2), none below 0, with V(d) = sum of a_|k| (|d + k| - |k|) over |k| <= L - 2.
+
+        None where V is no convex function of a - b. What is below 0 by the rounding of a table alone is 0.
+
+        >>> Metric.of("linear", 4).bends(4), Metric.of("quadratic", 4).bends(4), Metric.of("potts", 4).bends(4)
+        ([1.0, 0.0, 0.0], [1.0, 1.0, 1.0], None)
+        """
+        prices = self._by_distance(label_count)
+        if not len(prices):
+            return None
+        around = np.concatenate([prices[1:2], prices])  # V(-1) = V(1)
+        bends = (around[2:] - 2.0 * around[1:-1] + around[:-2]) / 2.0
+        slack = ROUNDING * (np.abs(around[2:]) + 2.0 * np.abs(around[1:-1]) + np.abs(around[:-2]))
+        return None if (bends < -slack).any() else np.where(bends > slack, bends, 0.0).tolist()
+
+    def _by_distance(self, label_count: int) -> Table:
+        """V(0), V(1) .. V(L - 1); empty where V does not follow from a - b."""
+        costs = self.matrix(label_count)
+        apart = np.abs(np.subtract.outer(np.arange(label_count), np.arange(label_count)))
+        return costs[0] if np.array_equal(costs, costs[0][apart]) else costs[0][:0]
 
     @property
     def is_ordered(self) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from dope import plug_ins
 from dope.errors import InputError
 from dope.executors import Serial, Threads
-from dope.methods import Admm, Bracketing, Exact, LabelAdmm, Messages, Moves
+from dope.methods import Admm, Bracketing, Exact, LabelAdmm, Layers, Messages, Moves
 from dope.models import ColorClusters, ColorMixture, GreyHistogram, Model
 from dope.protocols import BlockSolver, Executor, Method
 from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Qpbo, Tabu, TrwS
@@ -28,6 +28,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "paper": Admm.paper,
     "bracketing": Bracketing,
     "labeladmm": LabelAdmm,
+    "layers": Layers,
     "moves": Moves,
     "messages": Messages,
 }

@@ -75,6 +75,10 @@ class Exact:
 
     def steps(self, problem: Problem) -> Generator[ExactStep, None, None]:
         """One Step per round."""
+        yield from self.rounds_of(problem)
+
+    def rounds_of(self, problem: Problem, *, keep: bool = True) -> Generator[ExactStep, None, None]:
+        """The same; the flow is kept for a later run, or not."""
         begun = time.perf_counter()
         run = _Run.of(problem)
         with run.gathered() as crew:
@@ -88,13 +92,14 @@ class Exact:
                 certified = run.certified(crew)
                 stopped = self._reason(run, certified)
                 step = run.step(crew, done, decided, stopped, time.perf_counter() - begun)
-                if stopped:
+                if stopped and keep:
                     run.keep()
                 try:
                     yield step
                 except Leave:
                     last = run.step(crew, done, decided, "cancelled", time.perf_counter() - begun)
-                    run.keep()
+                    if keep:
+                        run.keep()
                     yield last
                     return
                 if stopped:

@@ -16,28 +16,31 @@ from dope.certificate import require_free
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.executors import Threads
-from dope.footprint import PROCESS_BYTES, whole_bytes
+from dope.footprint import PROCESS_BYTES
 from dope.label_energy import LabelEnergy
+from dope.layers import LayerNumbers, require_layers
 from dope.memory import as_text, available_bytes, budget_of
-from dope.methods import Admm, Bracketing, Exact, Messages, Moves
+from dope.methods import Admm, Bracketing, Exact, Layers, Messages, Moves
+from dope.methods.layers import counted
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts
-from dope.planning.defaults import automatic_blocks, automatic_solver, sharing_the_reach
+from dope.planning.defaults import SMALL_PAIRS, automatic_blocks, automatic_solver, sharing_the_reach
 from dope.planning.plans import (
     Decision,
     Plan,
+    bytes_in_memory,
     checked_target,
     cut_pairs,
     expected_bits,
     keeps_blocks,
-    pixel_bytes_of,
+    layers_of,
     start_from,
 )
 from dope.plug_ins import check_plug_in
 from dope.protocols import BlockSolver, Executor, FlowSolver, LabelSolver, Method
 from dope.result import Result
-from dope.solvers import LabelTrwS
+from dope.solvers import LabelTrwS, MaxFlow
 from dope.stored import check_apart
 
 # Where the system does not say what is available.
@@ -149,6 +152,8 @@ class _Asked:
         executor = self.executor or Threads()
         of_executor = "as asked" if self.executor is not None else "a thread per core"
         method, of_method, in_boxes = self._method(solver, executor)
+        if isinstance(method, Layers):
+            solver, of_solver = self._layer_solver()
         if self.proof is not None and not getattr(method, "certifies", False):
             raise InputError(
                 f"certificate is {self.proof}, and method is {method!r}, which has none to put there; Exact() and "
@@ -238,7 +243,9 @@ class _Asked:
                     f"Leave method out, or checkpoint and resume."
                 )
             in_boxes = self._in_boxes(self.method, solver, executor)
-            if not in_boxes:
+            if isinstance(self.method, Layers):
+                self._require_layers(executor)
+            elif not in_boxes:
                 self._require_room(self.method, solver)
             return self.method, "as asked", in_boxes
         method, why = self._automatic_method(solver, executor)
@@ -265,7 +272,7 @@ class _Asked:
         whole on all instances of experiments/curvature.py, in half the time.
         """
         if isinstance(self.energy, LabelEnergy):
-            return self._label_method(self.energy)
+            return self._label_method(self.energy, executor)
         energy, on_grid = self.energy, isinstance(self.energy.pairs, GridPairs)
         elsewhere = getattr(executor, "elsewhere", False)
         flows = isinstance(solver, FlowSolver)
@@ -291,7 +298,7 @@ class _Asked:
             self._require_room(Exact(), solver)
         return Exact(), "no weight is negative, and everything fits into memory: the global minimum"
 
-    def _label_method(self, energy: LabelEnergy) -> tuple[Method, str]:
+    def _label_method(self, energy: LabelEnergy, executor: Executor) -> tuple[Method, str]:
         if isinstance(self.solver, LabelSolver):
             if self.folder is not None:
                 raise InputError(
@@ -307,24 +314,82 @@ class _Asked:
                 Moves(),
                 "jumps up and down, each a minimum cut: costs and metric are convex, so they find the minimum",
             )
+        if rule is None or energy.pairs.lowest < 0.0 or rule.bends(energy.label_count) is None:
+            return Moves(), self._why_moves(energy)
+        reason = self._no_layers(energy, executor)
+        if reason is None:
+            return Layers(), "one cut on layers, as the metric is convex and all fits into memory: the global minimum"
+        return Moves(), f"{self._why_moves(energy)}; one cut on layers would find the minimum, but {reason}"
+
+    def _why_moves(self, energy: LabelEnergy) -> str:
+        rule = energy.metric
         if energy.is_metric:
-            return Moves(), "expansions, each a minimum cut, as no detour between labels is shorter"
+            return "expansions, each a minimum cut, as no detour between labels is shorter"
         if energy.is_semimetric and rule is not None and rule.is_ordered:
-            return Moves(), "jumps up and down and expansions, cut off where detours between labels are too short"
+            return "jumps up and down and expansions, cut off where detours between labels are too short"
         if energy.is_semimetric:
-            return Moves(), "swaps, each a minimum cut; for expansions detours between labels are too short"
-        return Moves(), "fusions, as some labels cost less than equal ones, or some weights are negative"
+            return "swaps, each a minimum cut; for expansions detours between labels are too short"
+        return "fusions, as some labels cost less than equal ones, or some weights are negative"
+
+    def _no_layers(self, energy: LabelEnergy, executor: Executor) -> str | None:
+        """What speaks against layers where the metric is convex, in words; None where nothing does."""
+        if self.folder is not None:
+            return "it keeps no checkpoint"
+        if getattr(executor, "elsewhere", False):
+            return "blocks run in other processes"
+        if not energy.in_memory:
+            return "costs are not in memory"
+        if self.solver is not None and not isinstance(self.solver, FlowSolver):
+            return f"{type(self.solver).__name__} shows no flow"
+        try:
+            return self._lacking(Layers(), self._layer_solver()[0])
+        except InputError as error:  # beyond what the core, or float64, can count
+            return str(error).rstrip(".")
+
+    def _require_layers(self, executor: Executor) -> None:
+        """Refuse layers that were asked for and cannot be cut."""
+        energy = self.energy
+        assert isinstance(energy, LabelEnergy)
+        require_layers(energy)
+        fault = self._no_layers(energy, executor)
+        if fault is not None:
+            raise InputError(
+                f"method is Layers(), for {energy.label_count} labels of {energy.pairs.sites:,} sites as "
+                f"{energy.label_count - 1} layers, but {fault}; expected all of them in memory, cut by MaxFlow() in this "
+                f"process. Leave method out for moves, which take less, or allow more memory."
+            )
+
+    def _layer_solver(self) -> tuple[BlockSolver, str]:
+        """What cuts layers: with the narrowest capacities that hold the costs as they are, or rounded finely enough."""
+        assert isinstance(self.energy, LabelEnergy)
+        if isinstance(self.solver, LabelSolver):
+            raise InputError(
+                f"solver is {self.solver!r}, and method is Layers(), which are cut by MaxFlow(); leave one of them out."
+            )
+        if self.solver is not None and (not isinstance(self.solver, MaxFlow) or self.solver.bits is not None):
+            return self.solver, "as asked"
+        return replace(self.solver or MaxFlow(), bits=self._layer_bits), (
+            "as asked" if self.solver is not None else "a minimum cut of the layers is the minimum"
+        )
+
+    @cached_property
+    def _layer_bits(self) -> int:
+        assert isinstance(self.energy, LabelEnergy)
+        numbers = LayerNumbers.of(self.energy)
+        found = counted(numbers, None)
+        return 64 if found.error and numbers.number <= SMALL_PAIRS else found.bits
 
     def _lacking(self, method: Method, solver: BlockSolver) -> str | None:
         """What of memory is missing to have everything in it, in words; None where nothing is."""
         energy, flows = self.energy, isinstance(solver, FlowSolver)
         if energy.in_memory and (not flows or isinstance(energy.pairs, TablePairs)):
             return None  # of other solvers there is no good model
-        needed = whole_bytes(
-            cut_pairs(energy),
-            pixel_bytes=pixel_bytes_of(energy) + self.held,
+        needed = bytes_in_memory(
+            energy,
+            method,
             bits=expected_bits(cut_pairs(energy), solver),
             layout=self._layout(method) if isinstance(energy.pairs, GridPairs) else None,
+            held=self.held,
         )
         if self.budget is not None:
             short = needed > self.budget
@@ -343,7 +408,10 @@ class _Asked:
         blocks, pairs = self.blocks, cut_pairs(self.energy)
         if isinstance(blocks, Partition):
             return tuple(len(where) + 1 for where in blocks.cuts or ())
-        return layout_of(pairs.shape, automatic_blocks(pairs, method) if blocks is None else blocks)
+        return layout_of(pairs.shape, self._automatic_blocks(method) if blocks is None else blocks)
+
+    def _automatic_blocks(self, method: Method) -> int:
+        return automatic_blocks(cut_pairs(self.energy), method, layers_of(self.energy, method))
 
     def _require_room(self, method: Method, solver: BlockSolver) -> None:
         lacking = self._lacking(method, solver)
@@ -372,7 +440,7 @@ class _Asked:
                 partition = sharing_the_reach(partition, energy.pairs)
             return partition, partition.cuts, why
         pairs = cut_pairs(energy)
-        number = automatic_blocks(pairs, method) if blocks is None else blocks
+        number = self._automatic_blocks(method) if blocks is None else blocks
         why = "as asked" if blocks is not None else _why_so_many(cast("int", number), method)
         if isinstance(pairs, GraphPairs):
             return Partition.graph(pairs, cast("int", number), overlap=overlap or 0), None, why
@@ -432,6 +500,8 @@ class _Asked:
                 f"the narrowest that holds the costs, 32 where they are rounded; memory is planned for {found.bits}",
             )
         why = "as asked" if self.solver is not None else "a small problem can afford that rounding does not show"
+        if isinstance(found.method, Layers) and getattr(self.solver, "bits", None) is None:
+            why = "what the costs of the layers need"
         return Decision("integers", f"{bits} bits", why)
 
     def _arrays(self, found: Plan) -> Decision:

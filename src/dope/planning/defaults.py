@@ -14,6 +14,7 @@ import numpy as np
 from dope.energy import Energy
 from dope.footprint import MOST_CROSSING
 from dope.label_energy import LabelEnergy
+from dope.layers import LayerSizes
 from dope.pairs import GraphPairs, GridPairs, Pairs, TablePairs
 from dope.partition import Partition, layout_of
 from dope.protocols import BlockSolver, Method
@@ -59,12 +60,13 @@ def automatic_flow_solver(pairs: Pairs) -> MaxFlow:
     return MaxFlow(bits=64) if pairs.number <= SMALL_PAIRS else MaxFlow()
 
 
-def automatic_blocks(pairs: Pairs, method: Method) -> int:
-    """1 for a small problem, else a power of two, as far as the grid's sides allow."""
-    units = PAIR_UNITS * pairs.number + SITE_UNITS * pairs.sites
+def automatic_blocks(pairs: Pairs, method: Method, layers: LayerSizes | None = None) -> int:
+    """1 for a small problem, else a power of two, as far as the grid's sides allow; of columns of layers, if so."""
+    work = pairs if layers is None else layers
+    units = PAIR_UNITS * work.number + SITE_UNITS * work.sites
     shared = getattr(method, "shares_a_flow", False)
     if shared and not isinstance(pairs, GraphPairs):  # whose seams take time to find
-        fewest = _blocks_for_threads(pairs)
+        fewest = _blocks_for_threads(pairs if layers is None else layers.grid())
         whole, most = FLOW_WHOLE_UNITS, FLOW_BLOCK_UNITS
     else:
         whole, most, fewest = WHOLE_UNITS, BLOCK_UNITS, 1

@@ -39,8 +39,10 @@ from dope.footprint import (
     whole_bytes,
 )
 from dope.label_energy import LabelEnergy
+from dope.layers import LayerSizes, layer_bytes
 from dope.live import LiveLabels
 from dope.memory import as_text
+from dope.methods import Layers
 from dope.methods.places import count_coupled
 from dope.models.smoothing import SMOOTHING
 from dope.pairs import GridPairs, Pairs, TablePairs
@@ -176,11 +178,15 @@ class Plan:
         return expected_bits(cut_pairs(self.energy), self.solver)
 
     @property
+    def _layers(self) -> LayerSizes | None:
+        """The layers that are cut, if labels are found that way."""
+        return layers_of(self.energy, self.method)
+
+    @property
     def bytes(self) -> int:
         """What this process will hold at most, about."""
         if not self.in_boxes:
-            pixel_bytes = pixel_bytes_of(self.energy) + self.held
-            return whole_bytes(cut_pairs(self.energy), pixel_bytes=pixel_bytes, bits=self.bits, layout=self._seams)
+            return bytes_in_memory(self.energy, self.method, bits=self.bits, layout=self._seams, held=self.held)
         held = self.energy.site_bytes * self.sites if self.energy.in_memory else 0
         elsewhere = getattr(self.executor, "elsewhere", False)
         workers = 1 if elsewhere else min(self.executor.workers, self.blocks)
@@ -206,6 +212,9 @@ class Plan:
     def block_bytes(self) -> int:
         """What the largest block takes while it is at work."""
         pairs = self.energy.pairs
+        if self._layers is not None and isinstance(pairs, GridPairs):
+            bare = replace(pairs, shape=self.block_shape, features=None, fields=None, inside=None, counts=None)
+            return layer_bytes(replace(self._layers, pairs=bare), self.bits)
         if not isinstance(pairs, GridPairs):
             return self.bytes - PROCESS_BYTES
         if self.in_boxes and keeps_blocks(self.method):
@@ -253,6 +262,8 @@ class Plan:
         """About how long it takes, by a small problem of the same kind that is solved here and now on one core."""
         passes = BOX_PASSES if self.in_boxes else 1
         units = passes * (self.sites + self.pairs) * (1 if self.label_count == 2 else self.label_count)
+        if self._layers is not None:
+            units = self._layers.sites + self._layers.number
         return seconds_per_unit(cut_pairs(self.energy)) * units / max(1, min(self.executor.workers, self.blocks))
 
     def rows(self) -> dict[str, str]:
@@ -439,6 +450,22 @@ def expected_bits(pairs: Pairs, solver: BlockSolver) -> int:
 def cut_pairs(energy: Energy | LabelEnergy) -> Pairs:
     """Between which sites there are pairs in the cuts that an energy is minimized by."""
     return energy.pairs.graph if isinstance(energy.pairs, TablePairs) else energy.pairs
+
+
+def layers_of(energy: Energy | LabelEnergy, method: Method) -> LayerSizes | None:
+    """The layers that a method cuts, which are more than the sites; None for any other."""
+    several = isinstance(method, Layers) and isinstance(energy, LabelEnergy)
+    return LayerSizes.of(energy) if several and isinstance(energy, LabelEnergy) else None
+
+
+def bytes_in_memory(
+    energy: Energy | LabelEnergy, method: Method, *, bits: int, layout: tuple[int, ...] | None, held: int
+) -> int:
+    """What everything takes in this process, with so many bytes of a site beside it."""
+    sizes = layers_of(energy, method)
+    if sizes is not None:
+        return PROCESS_BYTES + layer_bytes(sizes, bits, layout) + (energy.site_bytes + held) * energy.pairs.sites
+    return whole_bytes(cut_pairs(energy), pixel_bytes=pixel_bytes_of(energy) + held, bits=bits, layout=layout)
 
 
 def keeps_blocks(method: Method) -> bool:
