@@ -174,7 +174,7 @@ def test_no_labels_are_below_the_minimum_and_the_bound_is_not_above(block, energ
 def test_sites_that_know_their_label_get_it(metric, overlap):
     energy = picture(noise=0.1, lam=0.05, metric=metric)
     result = dope.minimize(energy, method=LabelAdmm(), blocks=4, overlap=overlap)
-    assert result.energy == pytest.approx(dope.minimize(energy).lower_bound, rel=1e-9)
+    assert result.energy == pytest.approx(dope.minimize(energy).energy, rel=1e-9)
     np.testing.assert_array_equal(result.labels, np.argmin(energy.costs, axis=-1))
 
 

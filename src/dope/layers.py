@@ -145,7 +145,9 @@ def layer_bytes(sizes: LayerSizes, bits: int, layout: Sequence[int] | None = Non
     try:
         network = _core.GridFlow.bytes_needed(pairs.shape, pairs.offsets[pairs.fits], bits)
     except ValueError as error:
-        raise InputError(f"{sizes.label_count} labels are too many for layers of {sizes.pairs.sites:,} sites: {error}.") from error
+        raise InputError(
+            f"{sizes.label_count} labels are too many for layers of {sizes.pairs.sites:,} sites: {error}."
+        ) from error
     return work + network + seam_bytes(pairs, None if layout is None else (*layout, 1))
 
 
@@ -239,7 +241,6 @@ class _Look:
         places: list[int | None] = [0]
         widest, spread, least = 0.0, 0.0, Fraction(0)
         for _, here in _costs_in_strips(energy):
-            check_cancelled()
             if None not in places:
                 places.append(measure_span(here, most=MOST_PLACES).places)
             low = here.min(axis=-1)
@@ -255,6 +256,7 @@ def _costs_in_strips(energy: LabelEnergy) -> Iterator[tuple[Box, Reals]]:
     """Some of the sites at a time, and their costs in float64, 0 outside a mask."""
     inside = _inside(energy)
     for strip in cost_strips(energy.costs):
+        check_cancelled()
         here = energy.costs[strip].astype(np.float64)
         if inside is not None:
             here[~inside[strip]] = 0.0
@@ -340,12 +342,11 @@ def _steps_of_costs(energy: LabelEnergy, numbers: LayerNumbers) -> tuple[Reals, 
     steps = np.empty((*energy.shape, numbers.sizes.count))
     first = Fraction(0)
     for strip, here in _costs_in_strips(energy):
-        check_cancelled()
         with np.errstate(over="ignore"):
-            here -= here.min(axis=-1, keepdims=True)
-        np.minimum(here, numbers.cap, out=here)
-        first += exact_sum(np.ascontiguousarray(here[..., 0]))
-        np.subtract(here[..., 1:], here[..., :-1], out=steps[strip])
+            above = np.subtract(here, here.min(axis=-1, keepdims=True), out=here)
+        np.minimum(above, numbers.cap, out=above)
+        first += exact_sum(np.ascontiguousarray(above[..., 0]))
+        np.subtract(above[..., 1:], above[..., :-1], out=steps[strip])
     return steps, first
 
 

@@ -116,7 +116,8 @@ class Metric:
         """V(0), V(1) .. V(L - 1); empty where V does not follow from a - b."""
         costs = self.matrix(label_count)
         apart = np.abs(np.subtract.outer(np.arange(label_count), np.arange(label_count)))
-        return costs[0] if np.array_equal(costs, costs[0][apart]) else costs[0][:0]
+        prices: Table = costs[0]
+        return prices if np.array_equal(costs, prices[apart]) else prices[:0]
 
     @property
     def is_ordered(self) -> bool:

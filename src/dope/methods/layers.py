@@ -120,7 +120,8 @@ class _Run:
             return np.array(self._alone if box is None else self._alone[box])
         on_graph = isinstance(layers.energy.pairs, GraphPairs)
         whole = box is None or on_graph
-        now = live.read(None if whole or box is None else (*box, slice(0, layers.numbers.sizes.count)))
+        inner = None if whole or box is None else (*box, slice(0, layers.numbers.sizes.count))
+        now = live.read(inner).astype(np.bool_, copy=False)
         alone = self._alone if whole or box is None else self._alone[box]
         labels = np.where(layers.in_order(now), layers.labels(now), alone).astype(self._energy.label_type)
         return np.array(labels[box]) if on_graph and box is not None else labels

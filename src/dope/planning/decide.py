@@ -18,7 +18,7 @@ from dope.errors import InputError
 from dope.executors import Threads
 from dope.footprint import PROCESS_BYTES
 from dope.label_energy import LabelEnergy
-from dope.layers import LayerNumbers, require_layers
+from dope.layers import LayerNumbers, require_layers, why_no_layers
 from dope.memory import as_text, available_bytes, budget_of
 from dope.methods import Admm, Bracketing, Exact, Layers, Messages, Moves
 from dope.methods.layers import counted
@@ -314,7 +314,7 @@ class _Asked:
                 Moves(),
                 "jumps up and down, each a minimum cut: costs and metric are convex, so they find the minimum",
             )
-        if rule is None or energy.pairs.lowest < 0.0 or rule.bends(energy.label_count) is None:
+        if why_no_layers(energy) is not None:
             return Moves(), self._why_moves(energy)
         reason = self._no_layers(energy, executor)
         if reason is None:
@@ -354,9 +354,9 @@ class _Asked:
         fault = self._no_layers(energy, executor)
         if fault is not None:
             raise InputError(
-                f"method is Layers(), for {energy.label_count} labels of {energy.pairs.sites:,} sites as "
-                f"{energy.label_count - 1} layers, but {fault}; expected all of them in memory, cut by MaxFlow() in this "
-                f"process. Leave method out for moves, which take less, or allow more memory."
+                f"method is Layers(), {energy.label_count - 1} of them for {energy.label_count} labels of "
+                f"{energy.pairs.sites:,} sites, but {fault}; expected layers that are in memory, cut by MaxFlow() in "
+                f"this process. Allow more memory, or leave method out for moves, which take less."
             )
 
     def _layer_solver(self) -> tuple[BlockSolver, str]:
