@@ -6,10 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dope
-from dope import Energy, Exact, InputError, LabelEnergy, LabelStep, Moves, Serial, Threads
+from dope import Energy, Exact, InputError, LabelAdmm, LabelEnergy, LabelStep, Layers, Messages, Moves, Serial, Threads
 from dope.methods import label_boxes
+from dope.names import METHODS, name_of, plug_in_of
+from label_problems import graphs, grids, minimizers, sites_of
+
+
+LABEL_METHODS = [Moves(), Layers(), Messages(), LabelAdmm(rounds=4)]
+every_label_method = pytest.mark.parametrize("method", LABEL_METHODS, ids=lambda method: type(method).__name__)
 
 
 def regions(shape=(24, 25), labels=4, noise=1.2, seed=0):
@@ -41,6 +49,47 @@ def potts(costs):
 
 def quadratic(costs):
     return LabelEnergy.grid(costs, lam=0.3, metric=("quadratic", 4))
+
+
+# The exam of every method.
+
+
+@every_label_method
+@settings(max_examples=25, deadline=None)
+@given(energy=st.one_of(grids(["linear", "quadratic"], most_labels=3), graphs(["linear", "quadratic"])))
+def test_no_method_is_below_the_minimum_or_bounds_what_is_none(method, energy):
+    before = energy.costs.copy()
+    result = dope.minimize(energy, method=method)
+    least, _ = minimizers(energy)
+    room = 1e-7 * (1 + abs(least))
+    assert result.labels.dtype == energy.label_type and result.labels.max() < energy.label_count
+    assert result.energy == energy(result.labels) >= least - room
+    assert result.lower_bound is None or result.lower_bound <= least + room
+    assert not result.exact or result.energy <= least + result.rounding_error + room
+    assert not result.labels[~sites_of(energy)].any()
+    np.testing.assert_array_equal(energy.costs, before)
+
+
+@every_label_method
+def test_who_stops_a_method_gets_labels_and_a_true_bound(method):
+    energy = blob(metric="linear")
+    least = dope.minimize(energy, method=Layers()).energy
+    rounds = len(dope.minimize(energy, method=method, blocks=4).trace)
+    for wanted in range(1, min(rounds, 6)):
+        answers = iter([False] * (wanted - 1) + [True])
+        result = dope.minimize(energy, method=method, blocks=4, watch=lambda _, answers=answers: next(answers))
+        assert result.stopped == "cancelled" and result.energy == energy(result.labels) >= least
+        assert result.lower_bound is None or result.lower_bound <= least
+
+
+@every_label_method
+def test_methods_survive_pickling_and_have_names(method):
+    assert pickle.loads(pickle.dumps(method)) == method
+    said = name_of("method", METHODS, method)
+    assert plug_in_of("method", METHODS, said) == method
+
+
+# What they tell, and where labels go.
 
 
 def test_a_result_has_numbers_of_labels_and_says_what_is_known():

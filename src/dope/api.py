@@ -51,7 +51,8 @@ def minimize(
         How blocks agree. Default `Exact()`, the global minimum, where no weight is negative and blocks do not overlap;
         `Bracketing()`, which finds the same labels box by box, where that does not fit into memory or blocks run in
         other processes; else `Admm()`, with one round and two sweeps where weights are negative. Of a `LabelEnergy`
-        `Moves()`, which proves what it can and lowers the rest.
+        `Moves()`, which proves what it can and lowers the rest, or `Layers()`, the global minimum, where the metric is
+        linear or quadratic without a limit, or another convex one, and layers fit into memory.
     solver : optional
         What minimizes a block: anything with `prepare`. Default `MaxFlow()` where no weight is negative, else
         `LsaTr()`, or `Brute()` for a handful of sites. Of a `LabelEnergy`, `LabelTrwS()` is solved with alone.

@@ -149,9 +149,12 @@ class BracketingStep(Step):
 class LabelStep(Step):
     """A step of `Moves`: a label whose sites were proved, a cycle of moves, a bound, or sweeps over blocks.
 
+    Or one of `Layers`: what it begins with, and rounds of its cut.
+
     Attributes
     ----------
-    doing : "prove", "move", "bound" or "sweep", and "end" in a last step that only says what there is.
+    doing : "prove", "move", "bound" or "sweep", and "end" in a last step that only says what there is; of layers
+        "begin" and "cut".
     label : of a proof, the label; None elsewhere.
     changed : sites whose labels are others than before.
     open : sites that are not proved.
