@@ -15,7 +15,6 @@ from dope.methods import label_boxes
 from dope.names import METHODS, name_of, plug_in_of
 from label_problems import graphs, grids, minimizers, sites_of
 
-
 LABEL_METHODS = [Moves(), Layers(), Messages(), LabelAdmm(rounds=4)]
 every_label_method = pytest.mark.parametrize("method", LABEL_METHODS, ids=lambda method: type(method).__name__)
 

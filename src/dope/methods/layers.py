@@ -28,6 +28,9 @@ from dope.protocols import Leave, Problem, require_flow_solver
 from dope.rounding import nearest, rounded_down
 from dope.steps import ExactStep, LabelStep
 
+# Up to so many pairs, costs that have to be rounded are counted in 64 bits.
+SMALL_PAIRS = 1 << 20
+
 
 @dataclass(frozen=True)
 class Layers:
@@ -62,10 +65,15 @@ class Layers:
 
 
 def counted(numbers: LayerNumbers, bits: int | None) -> FixedPoint:
-    """How the costs of layers are counted, in capacities of so many bits, or of as many as they need."""
+    """How the costs of layers are counted, in capacities of so many bits, or of as many as they need.
+
+    What is lost to rounding is measured by what costs differ, not by M. A small problem can afford 64 bits.
+    """
     sizes = numbers.sizes
     costs = Costs(numbers, sizes.sites, numbers.places, largest=numbers.largest_unary, total=numbers.spread)
-    return FixedPoint.for_costs(costs, bits)
+    found = FixedPoint.for_costs(costs, bits)
+    fine = bits is None and found.error > 0.0 and sizes.number <= SMALL_PAIRS
+    return FixedPoint.for_costs(costs, 64) if fine else found
 
 
 class _Run:

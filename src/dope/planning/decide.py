@@ -25,7 +25,7 @@ from dope.methods.layers import counted
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts
-from dope.planning.defaults import SMALL_PAIRS, automatic_blocks, automatic_solver, sharing_the_reach
+from dope.planning.defaults import automatic_blocks, automatic_solver, sharing_the_reach
 from dope.planning.plans import (
     Decision,
     Plan,
@@ -178,6 +178,7 @@ class _Asked:
             certificate=self.proof,
             held=self.held,
             _partition=partition,
+            _bits=self._bits(method, solver) if isinstance(method, Layers) else None,
         )
         number, layout = found.blocks, " x ".join(map(str, found.layout))
         decisions = (
@@ -360,24 +361,26 @@ class _Asked:
             )
 
     def _layer_solver(self) -> tuple[BlockSolver, str]:
-        """What cuts layers: with the narrowest capacities that hold the costs as they are, or rounded finely enough."""
+        """What cuts layers."""
         assert isinstance(self.energy, LabelEnergy)
         if isinstance(self.solver, LabelSolver):
             raise InputError(
                 f"solver is {self.solver!r}, and method is Layers(), which are cut by MaxFlow(); leave one of them out."
             )
-        if self.solver is not None and (not isinstance(self.solver, MaxFlow) or self.solver.bits is not None):
+        if self.solver is not None:
             return self.solver, "as asked"
-        return replace(self.solver or MaxFlow(), bits=self._layer_bits), (
-            "as asked" if self.solver is not None else "a minimum cut of the layers is the minimum"
-        )
+        return MaxFlow(), "a minimum cut of the layers is the minimum"
+
+    def _bits(self, method: Method, solver: BlockSolver) -> int:
+        if isinstance(method, Layers) and isinstance(solver, MaxFlow) and solver.bits is None:
+            return self._layer_bits
+        return expected_bits(cut_pairs(self.energy), solver)
 
     @cached_property
     def _layer_bits(self) -> int:
+        """What the costs of layers need."""
         assert isinstance(self.energy, LabelEnergy)
-        numbers = LayerNumbers.of(self.energy)
-        found = counted(numbers, None)
-        return 64 if found.error and numbers.number <= SMALL_PAIRS else found.bits
+        return counted(LayerNumbers.of(self.energy), None).bits
 
     def _lacking(self, method: Method, solver: BlockSolver) -> str | None:
         """What of memory is missing to have everything in it, in words; None where nothing is."""
@@ -387,7 +390,7 @@ class _Asked:
         needed = bytes_in_memory(
             energy,
             method,
-            bits=expected_bits(cut_pairs(energy), solver),
+            bits=self._bits(method, solver),
             layout=self._layout(method) if isinstance(energy.pairs, GridPairs) else None,
             held=self.held,
         )
@@ -493,6 +496,8 @@ class _Asked:
         bits = getattr(found.solver, "bits", None)
         if not isinstance(found.solver, FlowSolver):
             return Decision("integers", "none", "the solver counts in floats")
+        if bits is None and isinstance(found.method, Layers):
+            return Decision("integers", f"{found.bits} bits", "what the costs of the layers need")
         if bits is None:
             return Decision(
                 "integers",
@@ -500,8 +505,6 @@ class _Asked:
                 f"the narrowest that holds the costs, 32 where they are rounded; memory is planned for {found.bits}",
             )
         why = "as asked" if self.solver is not None else "a small problem can afford that rounding does not show"
-        if isinstance(found.method, Layers) and getattr(self.solver, "bits", None) is None:
-            why = "what the costs of the layers need"
         return Decision("integers", f"{bits} bits", why)
 
     def _arrays(self, found: Plan) -> Decision:

@@ -104,6 +104,7 @@ class Plan:
     label_solver: LabelSolver | None = None
     start: Start | None = field(default=None, repr=False)
     _partition: Partition | None = field(default=None, repr=False)
+    _bits: int | None = field(default=None, repr=False)
 
     def run(self, *, watch: Callable[[Step], object] | None = None, tell: Listener | None = None) -> Result:
         """Do it, here and now. `watch` is called with every Step, `tell` with every event; see `Run`."""
@@ -175,7 +176,7 @@ class Plan:
     @property
     def bits(self) -> int:
         """Bits of a capacity, or as many as costs need that are no whole numbers."""
-        return expected_bits(cut_pairs(self.energy), self.solver)
+        return expected_bits(cut_pairs(self.energy), self.solver) if self._bits is None else self._bits
 
     @property
     def _layers(self) -> LayerSizes | None:
