@@ -60,8 +60,10 @@ LAYER_WORK_BYTES = 16
 # Of an edge of a graph of layers beside the network: its ends and weight, twice and more while they are sorted. On
 # graphs of 22,500 and 40,000 sites with 8 and 16 labels, the plan is 1.0 to 1.1 times what they took.
 EDGE_BYTES = 64
-# Binary places of M behind its first one where costs are rounded anyway.
+# M and the cap are whole numbers of a unit of 2^-10 of what they follow from, so that they need few binary places.
 COLUMN_PLACES = 10
+# No unit of `fixed_point` is finer than 2^-900, and M has to be many of them.
+LEAST_CAP = 2.0**-800
 # Sums of whole numbers up to this are whole numbers in float64.
 MOST_WHOLE = 2.0**52
 ROUNDING = 2.0**-52
@@ -153,7 +155,8 @@ def layer_bytes(sizes: LayerSizes, bits: int, layout: Sequence[int] | None = Non
         raise InputError(
             f"{sizes.label_count} labels are too many for layers of {sizes.pairs.sites:,} sites: {error}."
         ) from error
-    return work + network + seam_bytes(pairs, None if layout is None else (*layout, 1))
+    weights = 8 * len(sizes.pairs.offsets) * sizes.pairs.sites  # where they are not the same everywhere
+    return work + weights + network + seam_bytes(pairs, None if layout is None else (*layout, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +167,7 @@ class LayerNumbers:
     ----------
     column : M.
     cap : what a cost is counted as, at most, over the least of its site.
+    unit : M and the cap are more than what they have to be by one of these.
     places : binary places of all costs and weights; None where some sum of them is rounded.
     largest_unary : what no unary of a layer is beyond.
     spread : the sum over the sites of what their greatest cost is above their least one.
@@ -174,6 +178,7 @@ class LayerNumbers:
     sizes: LayerSizes
     column: float
     cap: float
+    unit: float
     places: int | None
     largest_unary: float
     spread: float
@@ -197,13 +202,14 @@ class LayerNumbers:
         bends = binary_places([np.array([a for _, a in sizes.bends])]) if sizes.bends else 0
         of_pairs = None if weights is None or bends is None else weights + bends
         places = None if of_pairs is None or looked.places is None else max(of_pairs, looked.places)
-        unit = 2.0 ** -(places or 0)
-        if places is None or 8.0 * (paid + room + unit) / unit > MOST_WHOLE:
-            places = None
-            unit = 2.0 ** (math.frexp(max(paid, room) or 1.0)[1] - COLUMN_PLACES)
+        unit = 2.0 ** (math.frexp(max(paid, room, LEAST_CAP))[1] - COLUMN_PLACES)
+        if places is not None:
+            finest = 2.0**-places
+            unit = max(unit, finest)
+            places = places if 8.0 * (paid + room + unit) / finest <= MOST_WHOLE else None
         cap = _above(paid, unit)
-        # Capacities are rounded, too, where costs are: not beyond a unit of M's.
-        column = _above((min(cap, looked.widest) + room) / 2.0, unit) + (unit if places is None else 0.0)
+        # One unit more, for capacities that are rounded.
+        column = _above((min(cap, looked.widest) + room) / 2.0, unit) + unit
         largest = 2.0 * column + cap + sizes.strength * sizes.label_count
         slack = Fraction(0)
         if places is None:
@@ -211,7 +217,7 @@ class LayerNumbers:
             between = sizes.number * 4.0 * max(column, sizes.strength) + sizes.pairs.number * paid
             slack = Fraction(ROUNDING * (operations + between))
         slack += _deviation(prices, dict(sizes.bends)) * Fraction(sizes.pairs.number) * Fraction(sizes.pairs.largest)
-        return cls(sizes, column, cap, places, largest, looked.spread, looked.least, slack)
+        return cls(sizes, column, cap, unit, places, largest, looked.spread, looked.least, slack)
 
     # What capacities are bounded by, as `fixed_point` asks for it of pairs.
 

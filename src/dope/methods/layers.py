@@ -72,8 +72,13 @@ def counted(numbers: LayerNumbers, bits: int | None) -> FixedPoint:
     sizes = numbers.sizes
     costs = Costs(numbers, sizes.sites, numbers.places, largest=numbers.largest_unary, total=numbers.spread)
     found = FixedPoint.for_costs(costs, bits)
-    fine = bits is None and found.error > 0.0 and sizes.number <= SMALL_PAIRS
+    fine = bits is None and found.error > 0.0 and (sizes.number <= SMALL_PAIRS or not _keeps_apart(numbers, found))
     return FixedPoint.for_costs(costs, 64) if fine else found
+
+
+def _keeps_apart(numbers: LayerNumbers, fixed: FixedPoint) -> bool:
+    """Whether M and the cap are still large enough once every pair of a column was rounded."""
+    return fixed.error == 0.0 or numbers.unit * fixed.scale > numbers.sizes.degree * numbers.sizes.label_count
 
 
 class _Run:
@@ -109,6 +114,7 @@ class _Run:
         layers = LayeredEnergy.of(self._energy, self._numbers)
         live = LiveLabels()
         fixed = counted(layers.numbers, self._solver.bits)
+        self._certain = _keeps_apart(layers.numbers, fixed)
         binary = replace(
             problem, energy=layers.energy, partition=layers.partition(problem.partition), start=None, target=None,
             live=live, certificate=None, fixed=fixed,
@@ -145,7 +151,7 @@ class _Run:
             ordered = layers.in_order(found)
             labels = np.where(ordered, layers.labels(found), self._alone).astype(self._energy.label_type)
             value = self._energy.exactly(labels)
-            exact = step.exact and bool(ordered.all())
+            exact = step.exact and self._certain and bool(ordered.all())
             if exact:
                 bound = max(bound, value - error)
         return LabelStep(
