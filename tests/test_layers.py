@@ -169,7 +169,7 @@ def test_a_plan_takes_layers_where_they_fit_and_says_so():
         assert decided.method == Layers() and "one cut on layers" in str(decided)
         assert decided.run().exact
     graph = LabelEnergy.graph(np.random.default_rng(0).integers(0, 9, (5, 4)), [[0, 1], [1, 2]], [1.0, 2.0], "linear")
-    assert dope.plan(graph).method == Layers()
+    assert dope.plan(graph).method == Layers() and dope.plan(graph).bytes > 0 and "layers" in str(dope.plan(graph))
     assert dope.plan(rough()).bits == 16 and dope.plan(rough(features=np.zeros((20, 21)), lam=0.1)).bits == 64
 
 

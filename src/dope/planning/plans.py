@@ -263,9 +263,11 @@ class Plan:
         """About how long it takes, by a small problem of the same kind that is solved here and now on one core."""
         passes = BOX_PASSES if self.in_boxes else 1
         units = passes * (self.sites + self.pairs) * (1 if self.label_count == 2 else self.label_count)
-        if self._layers is not None:
-            units = self._layers.sites + self._layers.number
-        return seconds_per_unit(cut_pairs(self.energy)) * units / max(1, min(self.executor.workers, self.blocks))
+        pairs, layers = cut_pairs(self.energy), self._layers
+        if layers is not None:
+            units = layers.sites + layers.number
+            pairs = layers.grid() if isinstance(pairs, GridPairs) else pairs
+        return seconds_per_unit(pairs) * units / max(1, min(self.executor.workers, self.blocks))
 
     def rows(self) -> dict[str, str]:
         """What it is about and what it takes, by name."""
