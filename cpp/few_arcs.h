@@ -20,6 +20,8 @@ class FewArcs {
     using Excess = typename Width<Capacity>::Excess;
     using StoredArc = std::uint8_t;
     using OpenSet = std::uint8_t;  // a bit per arc
+    static constexpr bool kHalves = true;
+    using Wider = FewArcs<typename Width<Capacity>::Wider, kArcs>;  // for sums of capacities
     static_assert(kArcs <= 8);
 
     explicit FewArcs(GridLayout& layout) : records_(static_cast<std::size_t>(layout.sites)) {

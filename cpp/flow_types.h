@@ -35,6 +35,7 @@ struct Width;
 
 template <>
 struct Width<std::int16_t> {
+    using Wider = std::int32_t;
     using Excess = std::int32_t;  // a site has many arcs: 16 bits would not hold their sum
     static constexpr std::int64_t kMostCapacity = 16383;
     static constexpr std::int64_t kMostSum = (std::int64_t{1} << 30) - 1;
@@ -42,6 +43,7 @@ struct Width<std::int16_t> {
 
 template <>
 struct Width<std::int32_t> {
+    using Wider = std::int64_t;
     using Excess = std::int32_t;
     static constexpr std::int64_t kMostCapacity = (std::int64_t{1} << 30) - 1;
     static constexpr std::int64_t kMostSum = (std::int64_t{1} << 30) - 1;
@@ -49,6 +51,7 @@ struct Width<std::int32_t> {
 
 template <>
 struct Width<std::int64_t> {
+    using Wider = std::int64_t;
     using Excess = std::int64_t;
     // Doubles hold these integers exactly, and int64 the sum over the widest kernel, 2^15 arcs.
     static constexpr std::int64_t kMostCapacity = (std::int64_t{1} << 48) - 1;

@@ -111,6 +111,7 @@ class GraphNetwork {
         }
     }
 
+    static constexpr bool kHalves = false;
     static constexpr Site kTogether = 1;
     template <class Match>
     bool none_near(Site, Match) const {

@@ -27,6 +27,7 @@ class GridNetwork : public Store {
         return Store::bytes_needed(layout);
     }
     std::size_t bytes() const { return bytes_needed(layout_); }
+    const GridLayout& layout() const { return layout_; }
 
     // New capacities, no flow, no forests. Throws Interrupted where `poll` says so.
     void fill(const GridWeights& weights, double scale, const Poll& poll) {
@@ -51,6 +52,9 @@ class GridNetwork : public Store {
     }
     // Where the caller's i-th site lies.
     Site place(std::size_t i) const;
+
+    // A grid of tiles (see grid_half.h).
+    class Half;
 
     // --- Blocks: the boxes between cuts, in row-major order --------------------------------------
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "capacity_table.h"
+#include "grid_half.h"
 #include "grid_network.h"
 
 namespace dope {

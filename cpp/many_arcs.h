@@ -25,6 +25,7 @@ class ManyArcs {
     using StoredArc = StoredArc_;
     using Word = std::uint64_t;
     using OpenSet = std::vector<Word>;
+    static constexpr bool kHalves = false;  // ways are short where kernels are wide
 
     explicit ManyArcs(const GridLayout& layout)
         : arcs_(static_cast<Arc>(layout.steps.size())),

@@ -1,11 +1,15 @@
 // Random sequences of minimizations on small networks, each checked against brute force or by the
 // flow's own slow self-check, under the sanitizers.
+#include "max_flow.h"
+
 #include <cmath>
 #include <memory>
 #include <random>
 
 #include "check.h"
+#include "few_arcs.h"
 #include "flow.h"
+#include "grid_network_fill.h"
 
 using namespace dope;
 
@@ -117,6 +121,93 @@ void test_greatest_capacities() {
     }
 }
 
+// Little to say for most sites, strong pairs, and a few seeds.
+std::vector<double> far_unary(std::mt19937& random, std::size_t sites) {
+    std::vector<double> unary(sites);
+    for (double& u : unary) u = static_cast<double>(static_cast<int>(random() % 101) - 50);
+    for (int seed = 0; seed < 12; ++seed) unary[random() % sites] = seed % 2 ? 1e5 : -1e5;
+    return unary;
+}
+
+// Flow that goes over long distances is one to go on from, in any width.
+void test_long_ways(std::mt19937& random, const Point& shape, const std::vector<Point>& offsets) {
+    const GridWeights weights(shape, offsets, std::vector<double>(offsets.size(), 900.0),
+                              std::nullopt, {}, {});
+    const auto sites = static_cast<std::size_t>(volume(shape));
+    const std::vector<double> unary = far_unary(random, sites);
+    std::vector<double> values;
+    std::vector<std::vector<bool>> labels;
+    const auto read = std::make_unique<bool[]>(sites);
+    for (const int bits : {16, 32, 64}) {
+        const auto flow = grid_flow(weights, 1.0, bits, Poll());
+        flow->minimize(unary.data(), Poll());
+        flow->check();
+        flow->labels(false, read.get(), Poll());
+        values.push_back(flow->value());
+        labels.emplace_back(read.get(), read.get() + sites);
+    }
+    CHECK(values[1] == values[0] && values[2] == values[0]);
+    CHECK(labels[1] == labels[0] && labels[2] == labels[0]);
+}
+
+// What sites of a tile have together is what the tile has, before its flow and after it.
+template <class Store>
+void test_tiles(std::mt19937& random, const Point& shape, const std::vector<Point>& offsets) {
+    using Network = GridNetwork<Store>;
+    using Excess = typename Network::Excess;
+    std::vector<double> factors;
+    for (std::size_t m = 0; m < offsets.size(); ++m) {
+        factors.push_back(static_cast<double>(random() % 9));
+    }
+    Network network(shape, offsets);
+    network.fill(GridWeights(shape, offsets, factors, std::nullopt, {}, {}), 1.0, Poll());
+    SharedArray<Excess> excess(static_cast<std::size_t>(network.sites()));
+    const auto sites = static_cast<std::size_t>(volume(shape));
+    for (std::size_t i = 0; i < sites; ++i) {
+        excess[static_cast<std::size_t>(network.place(i))] =
+            static_cast<Excess>(static_cast<int>(random() % 61) - 30);
+    }
+    // In the order of the tiles, the sum of their sites.
+    Point halved = shape;
+    for (Index& extent : halved) extent = (extent + 1) / 2;
+    const auto sums = [&] {
+        std::vector<std::int64_t> found(static_cast<std::size_t>(volume(halved)), 0);
+        const Point strides = row_major_strides(halved);
+        std::size_t i = 0;
+        for_each_run(whole(shape), [&](Point p, Index length) {
+            for (Index t = 0; t < length; ++t, ++p.back(), ++i) {
+                Index tile = 0;
+                for (std::size_t a = 0; a < p.size(); ++a) tile += p[a] / 2 * strides[a];
+                found[static_cast<std::size_t>(tile)] +=
+                    excess[static_cast<std::size_t>(network.place(i))];
+            }
+        });
+        return found;
+    };
+    const auto no_pause = [](Index) {};
+    typename Network::Half half(network, network.everything());
+    half.gather(excess, no_pause);
+    const auto agree = [&] {
+        const std::vector<std::int64_t> found = sums();
+        for (std::size_t k = 0; k < found.size(); ++k) {
+            CHECK(half.excess()[static_cast<std::size_t>(half.network().place(k))] == found[k]);
+        }
+    };
+    agree();
+    MaxFlow tiles(half.network(), 1.0, half.excess(), half.network().everything());
+    tiles.solve_tiles(Poll());
+    tiles.check();
+    half.spread(network, excess, no_pause);
+    agree();
+    for (std::size_t i = 0; i < sites; ++i) {
+        const Site v = network.place(i);
+        for (Arc m = 0; m < network.degree(v); ++m) {
+            CHECK(network.residual(v, m) >= 0);
+            CHECK(network.head(v, m) == v || network.is_open(v, m) == (network.residual(v, m) > 0));
+        }
+    }
+}
+
 void test_twins_and_loops_are_refused() {
     const auto refused = [](auto&& make) {
         try {
@@ -190,6 +281,19 @@ int main() {
         }
     }
     test_grid(random, {15, 14}, wide);
+    const std::vector<Point> cross{{0, 1}, {1, 0}};
+    const std::vector<Point> king{{0, 1}, {1, 0}, {1, 1}, {1, -1}};
+    const std::vector<Point> axes{{0, 0, 1}, {0, 1, 0}, {1, 0, 0}};
+    test_long_ways(random, {70, 81}, cross);
+    test_long_ways(random, {65, 64}, king);
+    test_long_ways(random, {17, 18, 19}, axes);
+    for (int turn = 0; turn < 5; ++turn) {
+        test_tiles<FewArcs<std::int16_t, 4>>(random, {9, 12}, cross);
+        test_tiles<FewArcs<std::int32_t, 4>>(random, {1, 7}, cross);
+        test_tiles<FewArcs<std::int16_t, 8>>(random, {11, 8}, king);
+        test_tiles<FewArcs<std::int64_t, 6>>(random, {5, 4, 7}, axes);
+        test_tiles<FewArcs<std::int16_t, 4>>(random, {30}, {{1}, {-3}});
+    }
     test_brute_force(random);
     test_greatest_capacities();
     test_twins_and_loops_are_refused();

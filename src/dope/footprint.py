@@ -74,12 +74,22 @@ def network_bytes(pairs: Pairs, bits: int) -> int:
 
 def whole_bytes(pairs: Pairs, *, pixel_bytes: int, bits: int, layout: Sequence[int] | None = None) -> int:
     """What everything takes in one process, cut into so many blocks along each axis; process included."""
-    return PROCESS_BYTES + block_bytes(pairs, pixel_bytes=pixel_bytes, bits=bits) + seam_bytes(pairs, layout)
+    seams = seam_bytes(pairs, layout)
+    tiles = tile_bytes(pairs, bits) if layout is None or math.prod(layout) == 1 else 0
+    return PROCESS_BYTES + block_bytes(pairs, pixel_bytes=pixel_bytes, bits=bits) + seams + tiles
 
 
 def block_bytes(pairs: Pairs, *, pixel_bytes: int, bits: int) -> int:
     """What the sites of these pairs take as one block in memory."""
     return network_bytes(pairs, bits) + pairs.sites * (WORK_BYTES + pixel_bytes)
+
+
+def tile_bytes(pairs: Pairs, bits: int) -> int:
+    """What the core takes, in one block, while flow goes over long distances on tiles of sites (cpp/grid_half.h)."""
+    if not isinstance(pairs, GridPairs) or 2 * len(pairs.offsets) > MOST_FEW_ARCS:
+        return 0
+    tiles = tuple(-(-n // 2) for n in pairs.shape)
+    return 4 * network_bytes(_bare(pairs, tiles), min(64, 2 * bits)) // 3  # and tiles of tiles
 
 
 def seam_bytes(pairs: Pairs, layout: Sequence[int] | None) -> int:
