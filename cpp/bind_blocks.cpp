@@ -307,6 +307,14 @@ void bind_blocks(nb::module_& m) {
             },
             nb::arg("k"), nb::arg("unary"), nb::arg("before") = nb::none(),
             "Give a block its unary (flat), instead of an earlier one or of none.")
+        .def(
+            "balance",
+            [](BlockFlow& self, std::int64_t k, bool shifted) {
+                const std::size_t block = checked_block(self, k);
+                at_work([&](const Poll&) { self.balance(block, shifted); });
+            },
+            nb::arg("k"), nb::arg("shifted"),
+            "Let flow run inside a block of a grid that makes its excesses less, before solve().")
         .def("solve", for_block([](BlockFlow& self, std::size_t g, const Poll& poll) {
                  self.solve(g, poll);
              }),

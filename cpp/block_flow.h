@@ -56,6 +56,7 @@ class BlockFlow {
 
     virtual void wall_in(std::size_t k) = 0;
     virtual void price(std::size_t k, const double* unary, const double* before) = 0;
+    virtual void balance(std::size_t k, bool shifted) = 0;
     virtual void solve(std::size_t g, const Poll& poll) = 0;
     virtual void labels(std::size_t k, bool of_all, bool* out) const = 0;
     virtual ExactSum bound(std::size_t k) const = 0;

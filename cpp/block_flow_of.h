@@ -25,6 +25,7 @@ class BlockFlowOf : public BlockFlow {
         require_numbers(unary, sites(k));
         blocks_->price(k, unary, before);
     }
+    void balance(std::size_t k, bool shifted) override { blocks_->balance(k, shifted); }
     void solve(std::size_t g, const Poll& poll) override { blocks_->solve(g, poll); }
     void labels(std::size_t k, bool of_all, bool* out) const override {
         blocks_->labels(k, of_all, out);

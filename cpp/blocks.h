@@ -34,9 +34,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "balance.h"
 #include "block_flow.h"
 #include "max_flow.h"
 #include "max_flow_check.h"
+#include "tile.h"
 
 namespace dope {
 
@@ -105,6 +107,22 @@ class Blocks {
                     excess(v) = static_cast<Excess>(excess(v) - now + old);
                 }
             }
+        });
+    }
+
+    // Lets flow run inside a block of a grid, before it is solved, so that the squares of its
+    // excesses add up to less (see balance.h), tile by tile. Flow over the borders of tiles stays,
+    // until the next time, when they are `shifted`.
+    void balance(std::size_t k, bool shifted) {
+        if (blocks_[group_[k]].search->planted()) {
+            throw std::runtime_error("a block has forests: expected it to be balanced before that");
+        }
+        Balance balance;
+        std::vector<std::uint8_t> taken;
+        Pause pause;
+        network_.for_each_tile(k, shifted, [&](const Tile& tile) {
+            pause(static_cast<std::int64_t>(8 * tile.places));
+            if (!tile.arcs.empty()) balance_tile(tile, balance, taken);
         });
     }
 
@@ -682,6 +700,8 @@ class Blocks {
     // Up to so many ways out are served one by one, with the forests that there are. Of more, 64
     // blocks of 120^3 with 6 neighbors took 14 s of processor time that way, and 9 s all at once.
     static constexpr std::size_t kFewWays = 16;
+    // Of 40 to 120, with "l2" and four neighbors (benchmarks/total_variation.py).
+    static constexpr int kBalanceTimes = 80;
     static constexpr std::int32_t kUnreachable = std::numeric_limits<std::int32_t>::max();
 
     Excess& excess(Site v) const { return excess_[static_cast<std::size_t>(v)]; }
@@ -735,6 +755,58 @@ class Blocks {
                 if (network_.residual(v, m) > 0 && network_.level(u) == 0) mark(u, queue);
             }
         }
+    }
+
+    // `taken` has a 1 for every place of the tile with a site.
+    void balance_tile(const Tile& tile, Balance& balance, std::vector<std::uint8_t>& taken) {
+        balance.begin(tile.places, tile.steps);
+        taken.assign(tile.places + balance.reach(), 0);
+        for (const auto& row : tile.rows) {
+            for (Site t = 0; t < row.length; ++t) {
+                taken[row.place + static_cast<std::size_t>(t)] = 1;
+                balance.excess(row.place + static_cast<std::size_t>(t)) =
+                    static_cast<float>(excess(row.first + t));
+            }
+        }
+        // visit(arc of the tile, place, site) for all arcs between its sites.
+        const auto for_each_arc = [&](auto&& visit) {
+            for (const auto& row : tile.rows) {
+                for (std::size_t m = 0; m < tile.arcs.size(); ++m) {
+                    const std::uint8_t* ahead = taken.data() + row.place + tile.steps[m];
+                    for (Site t = 0; t < row.length; ++t) {
+                        if (!ahead[t]) continue;
+                        visit(m, row.place + static_cast<std::size_t>(t), row.first + t);
+                    }
+                }
+            }
+        };
+        for_each_arc([&](std::size_t m, std::size_t p, Site v) {
+            const Arc arc = tile.arcs[m];
+            const auto forth = static_cast<float>(network_.residual(v, arc));
+            const auto back = static_cast<float>(
+                network_.residual(network_.head(v, arc), network_.opposite(v, arc)));
+            balance.let_flow(m, p, (back - forth) / 2, (back + forth) / 2);
+        });
+        balance.solve(kBalanceTimes);
+        for_each_arc([&](std::size_t m, std::size_t p, Site v) {
+            const Arc arc = tile.arcs[m];
+            const auto forth = static_cast<float>(network_.residual(v, arc));
+            send_along(v, arc, balance.flow(m, p) - (balance.limit(m, p) - forth));
+        });
+    }
+
+    // As much of this as fits over v's arc m, in whole numbers; negative: back.
+    void send_along(Site v, Arc m, float wish) {
+        const auto whole = std::llrint(wish);
+        if (whole == 0) return;
+        const Site u = network_.head(v, m);
+        const Arc back = network_.opposite(v, m);
+        const auto amount = static_cast<Excess>(std::clamp<std::int64_t>(
+            whole, -std::int64_t{network_.residual(u, back)}, network_.residual(v, m)));
+        if (amount > 0) network_.push(v, m, u, amount);
+        if (amount < 0) network_.push(u, back, v, static_cast<Excess>(-amount));
+        excess(v) = static_cast<Excess>(excess(v) - amount);
+        excess(u) = static_cast<Excess>(excess(u) + amount);
     }
 
     // Moves flow over a wall; negative: back.

@@ -45,6 +45,7 @@ class Walk {
             blocks_.wall_in(k);
             blocks_.price(k, of_block(k, unary_).data(), nullptr);
         }
+        balance_any();
         for (std::size_t k = 0; k < sites_.size(); ++k) solve(k);
     }
 
@@ -124,6 +125,7 @@ class Walk {
         for (std::size_t k = 0; k < sites_.size(); ++k) blocks_.part(k);
         blocks_.regroup();
         for (std::size_t k = 0; k < sites_.size(); ++k) blocks_.wall_in(k);
+        balance_any();
         for (std::size_t k = 0; k < sites_.size(); ++k) {
             CHECK(blocks_.group(k) == k);
             solve(k);
@@ -136,6 +138,12 @@ class Walk {
     }
 
   private:
+    // Before anything is solved: labels and bounds are the same with any flow.
+    void balance_any() {
+        for (std::size_t k = 0; k < sites_.size(); ++k) {
+            if (random_() % 2 == 0) blocks_.balance(k, random_() % 2 == 0);
+        }
+    }
     std::vector<double> of_block(std::size_t k, const std::vector<double>& all) const {
         std::vector<double> values;
         for (const std::size_t site : sites_[k]) values.push_back(all[site]);

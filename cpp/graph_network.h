@@ -220,6 +220,10 @@ class GraphNetwork {
         visit(shut_.data(), shut_.size() * sizeof(bool));
     }
 
+    // A graph has no tiles.
+    template <class Visit>
+    void for_each_tile(std::size_t, bool, Visit&&) const {}
+
   private:
     static SharedArray<std::size_t> checked_rows(std::int64_t sites) {
         if (sites < 0 || sites > kMostArcs) {

@@ -3,10 +3,13 @@
 // Store says how sites are kept: FewArcs or ManyArcs.
 #pragma once
 
+#include <cmath>
+
 #include "capacities.h"
 #include "function_ref.h"
 #include "grid_layout.h"
 #include "grid_weights.h"
+#include "tile.h"
 
 namespace dope {
 
@@ -206,7 +209,62 @@ class GridNetwork : public Store {
             length);
     }
 
+    // visit(tile) for tiles that cover a block; `shifted` ones have their borders inside the
+    // others.
+    template <class Visit>
+    void for_each_tile(std::size_t k, bool shifted, Visit&& visit) const {
+        constexpr Index kSites = 1 << 13;  // which lie in a cache with their arcs
+        const Box box = block(k);
+        const std::size_t axes = box.low.size();
+        const auto side = std::max(
+            Index{4}, static_cast<Index>(std::pow(kSites, 1.0 / static_cast<double>(axes))));
+        Box numbers{Point(axes, 0), Point(axes)};  // of tiles, along every axis
+        const Index first = shifted ? side / 2 : side;
+        for (std::size_t a = 0; a < axes; ++a) {
+            const Index rest = std::max(Index{0}, box.high[a] - box.low[a] - first);
+            numbers.high[a] = 1 + (rest + side - 1) / side;
+        }
+        for_each_run(
+            numbers,
+            [&](const Point& number, Index) {
+                Box part = box;
+                for (std::size_t a = 0; a < axes; ++a) {
+                    const Index high = box.low[a] + first + number[a] * side;
+                    part.low[a] = number[a] == 0 ? box.low[a] : high - side;
+                    part.high[a] = std::min(box.high[a], high);
+                }
+                visit(tile(part));
+            },
+            1);
+    }
+
   private:
+    // The sites of a box, padded like the grid.
+    Tile tile(const Box& box) const {
+        const std::size_t axes = box.low.size();
+        Point extents(axes);
+        for (std::size_t a = 0; a < axes; ++a) extents[a] = box.high[a] - box.low[a] + reach_[a];
+        const Point strides = row_major_strides(extents);
+        Tile tile;
+        tile.places = static_cast<std::size_t>(volume(extents));
+        for (std::size_t m = arc_steps_.size() / 2; m < arc_steps_.size(); ++m) {
+            if (layout_.steps[m] == 0) continue;  // an idle arc
+            tile.arcs.push_back(static_cast<Arc>(m));
+            tile.steps.push_back(static_cast<std::size_t>(dot(arc_steps_[m], strides)));
+        }
+        for_each_run(
+            box,
+            [&](const Point& first, Index length) {
+                Index place = 0;
+                for (std::size_t a = 0; a < axes; ++a)
+                    place += (first[a] - box.low[a]) * strides[a];
+                tile.rows.push_back({static_cast<Site>(layout_.place(first)),
+                                     static_cast<std::size_t>(place), static_cast<Site>(length)});
+            },
+            box.high[axes - 1] - box.low[axes - 1]);
+        return tile;
+    }
+
     explicit GridNetwork(GridLayout layout)
         : Store(layout), layout_(std::move(layout)) {}  // which Store may have changed
 

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 import dope
 from dope.methods import nested_cuts
 from dope.pairs import half_offsets, offset_lengths
+from dope.partition import Partition
 
 Image = npt.NDArray[Any]
 Edges = list[tuple[int, int, float]]
+LAMS: dict[Any, float] = {"l1": 1.5, "l2": 40.0}
 
 
 def edges_of(shape: tuple[int, ...], kernel: Any, spacing: Any, lam: float, mask: Image | None = None) -> Edges:
@@ -180,9 +182,9 @@ def test_nested_cuts_in_space_have_finer_blocks(monkeypatch: pytest.MonkeyPatch)
 
     numbers: list[int] = []
 
-    def counted(problem: Any, following: Any) -> None:
+    def counted(problem: Any, following: Any, **settings: Any) -> None:
         numbers.append(len(problem.partition.blocks))
-        nested_cuts(problem, following)
+        nested_cuts(problem, following, **settings)
 
     image = photo((72, 72, 64), seed=7)
     expected = dope.denoise_tv(image, 40.0, norm="l2", blocks=1)
@@ -235,13 +237,52 @@ def test_every_flow_of_nested_cuts_holds_what_it_must(monkeypatch: pytest.Monkey
 
     from dope.total_variation import denoise
 
-    def checked(problem: Any, following: Any) -> None:
-        nested_cuts(replace(problem, solver=dope.MaxFlow(check=True)), following)
+    def checked(problem: Any, following: Any, **settings: Any) -> None:
+        nested_cuts(replace(problem, solver=dope.MaxFlow(check=True)), following, **settings)
 
     image = photo((30, 20), seed=5)
-    expected = dope.denoise_tv(image, 1.5, kernel=5)
+    expected = {norm: dope.denoise_tv(image, lam, norm=norm, kernel=5) for norm, lam in LAMS.items()}
     monkeypatch.setattr(denoise, "nested_cuts", checked)
-    np.testing.assert_array_equal(dope.denoise_tv(image, 1.5, kernel=5, blocks=6), expected)
+    for norm, lam in LAMS.items():
+        found = dope.denoise_tv(image, lam, norm=norm, kernel=5, blocks=6)
+        np.testing.assert_array_equal(found, expected[norm])
+
+
+@pytest.mark.parametrize(("sides", "kernel"), [((300,), None), ((200, 120), None), ((40, 31), 5), ((24, 23, 22), 3)])
+def test_balancing_changes_no_bit(sides: tuple[int, ...], kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dope.total_variation import denoise
+
+    image, mask = photo(sides, seed=8), np.random.default_rng(9).random(sides) < 0.95
+    for lam in (0.7, 31.3, 400.0):
+        monkeypatch.setattr(denoise, "EASY_CUTS", 100)
+        expected = dope.denoise_tv(image, lam, norm="l2", kernel=kernel, mask=mask)
+        for easy in (0, 1):
+            monkeypatch.setattr(denoise, "EASY_CUTS", easy)
+            found = dope.denoise_tv(image, lam, norm="l2", kernel=kernel, mask=mask, blocks=1 + 3 * easy)
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_balanced_excesses_are_alike_where_weights_hold_them() -> None:
+    """All of one sign, so that the bound is the minimum before anything is solved."""
+    from dope.fixed_point import FixedPoint
+
+    shape = (23, 17)
+    unary = np.random.default_rng(1).integers(-50, 90, shape).astype(np.float64)
+    energy = dope.Energy.grid(unary, lam=1000.0, kernel=np.eye(2, dtype=int))
+    fixed = FixedPoint.of(energy)
+    flow = dope.MaxFlow().open_blocks(energy.pairs, Partition.grid(shape, 1), fixed)
+    for part in range(flow.parts):
+        flow.fill(part)
+    flow.finish()
+    flow.wall_in(0)
+    flow.price(0, (-unary).ravel())
+    before = flow.bound(0)
+    for turn in range(40):
+        flow.balance(0, shifted=turn % 2 == 1)
+    assert before < flow.bound(0) == -int(unary.sum() * fixed.scale)
+    flow.solve(0)
+    with pytest.raises(RuntimeError, match="before that"):
+        flow.balance(0, shifted=False)
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,8 @@ class BlockFlow:
         """Shut the arcs that leave a block."""
     def price(self, k: int, unary: NDArray[np.float64], before: NDArray[np.float64] | None = None) -> None:
         """Give a block its unary (flat), instead of an earlier one or of none."""
+    def balance(self, k: int, shifted: bool) -> None:
+        """Let flow run inside a block of a grid that makes its excesses less, before solve()."""
     def solve(self, g: int) -> None:
         """Minimize a group with the flow over its walls as it is."""
     def labels(self, k: int, of_all: bool = False) -> NDArray[np.bool_]:

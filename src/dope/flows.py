@@ -105,6 +105,13 @@ class BlockFlow(Protocol):
         """Let flow run over walls before anything is solved."""
         ...
 
+    def balance(self, k: int, /, shifted: bool) -> None:
+        """Let flow run inside a block of a grid that makes its excesses less, before it is solved: a start, no more.
+
+        It does so in tiles; where they are `shifted`, over the borders of the others.
+        """
+        ...
+
     def solve(self, g: int, /) -> None:
         """Minimize a group with the flow over its walls as it is."""
         ...
