@@ -261,11 +261,11 @@ def test_no_more_is_kept_than_is_allowed(monkeypatch):
     energies = [Energy.grid(**arguments_of(seed)) for seed in range(4)]
     results = [dope.minimize(energy, blocks=12) for energy in energies]
     one = held(results[0])
-    monkeypatch.setattr(flow_cache, "MOST_BYTES", 2 * one + one // 2)
+    monkeypatch.setattr(flow_cache, "most_bytes", lambda: 2 * one + one // 2)
     gc.collect()
     results.append(dope.minimize(energies[0], blocks=12))
     assert [held(result) > 0 for result in results] == [False, False, False, True, True]  # the last ones stay
-    monkeypatch.setattr(flow_cache, "MOST_BYTES", one - 1)
+    monkeypatch.setattr(flow_cache, "most_bytes", lambda: one - 1)
     results.append(dope.minimize(energies[0], blocks=12))
     assert not any(held(result) for result in results)
     changed = Energy.grid(**stroke(arguments_of()))
@@ -277,7 +277,7 @@ def test_no_more_is_kept_than_is_allowed(monkeypatch):
 def test_results_that_are_gone_hold_nothing(monkeypatch):
     energy = Energy.grid(**arguments_of())
     first = dope.minimize(energy, blocks=12)
-    monkeypatch.setattr(flow_cache, "MOST_BYTES", 2 * held(first) + 1)
+    monkeypatch.setattr(flow_cache, "most_bytes", lambda: 2 * held(first) + 1)
     for _ in range(3):
         dope.minimize(energy, blocks=12)
         gc.collect()
@@ -400,3 +400,9 @@ def test_what_is_proved_first_is_proved_of_the_new_unary(seed):
     assert early.proved * 6 <= truth.best_agreement(early.labels, Fraction(0)) + 1e-9
     whole = dope.minimize(energy, blocks=3, start=earlier, method=method)
     assert whole.exact and truth(whole.labels) == truth.least
+
+
+def test_flows_may_take_a_share_of_what_is_available(monkeypatch):
+    for available, most in ((None, flow_cache.LEAST_BYTES), (0, flow_cache.LEAST_BYTES), (40 << 30, 10 << 30)):
+        monkeypatch.setattr(flow_cache, "available_bytes", lambda available=available: available)
+        assert flow_cache.most_bytes() == most
