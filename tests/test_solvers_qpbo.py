@@ -129,7 +129,7 @@ def test_the_doubled_energy_of_labels_and_their_opposite_is_twice_theirs(energy,
 def test_a_roof_bounds_what_is_forced(energy, data):
     if energy.submodular:
         return
-    rng, roof = rng_of(data.draw), Roof(energy)
+    rng, roof = rng_of(data.draw), Roof(energy, energy.pairs.edges())
     roof.solve(energy.unary.ravel().astype(float))
     free = roof.bound()
     sites = np.flatnonzero(rng.random(energy.unary.size) < 0.5)
