@@ -27,7 +27,6 @@ class GraphNetwork {
     // The sites of `rows`, each in the place that `order` gives it.
     GraphNetwork(const GraphRows<Capacity>& rows, const SiteOrder& order)
         : records_(rows.begins.size()), arcs_(rows.number) {
-        greatest_sum_ = static_cast<Excess>(rows.greatest_sum);
         std::vector<Arc> filled(rows.begins.size(), 0);
         Pause pause;
         std::size_t begin = 0;
@@ -39,18 +38,28 @@ class GraphNetwork {
         records_[rows.begins.size() - 1] = {begin, 0, Parent<StoredArc>::kNone};
         // Both arcs of a pair when the first of its ends comes: the other one is near in a good
         // order.
+        constexpr auto kSoon = static_cast<Site>(kAhead);
         for (Site v = 0; v < sites(); ++v) {
-            const auto [from, to] = rows.of(order.caller(v));
+            if (v + 2 * kSoon < sites()) rows.fetch_begin(order.caller(v + 2 * kSoon));
+            if (v + kSoon < sites()) rows.fetch(order.caller(v + kSoon));
+            const Site caller = order.caller(v);
+            const auto [from, to] = rows.of(caller);
             pause(static_cast<std::int64_t>(8 + 4 * (to - from)));
+            std::int64_t sum = 0;
             for (std::size_t k = from; k < to; ++k) {
                 const Site u = order.place(rows.halves[k].head);
+                const Capacity capacity = rows.halves[k].capacity;
+                sum += std::int64_t{capacity};
+                if (sum > Width<Capacity>::kMostSum) {
+                    require_sum<Capacity>(sum, "of site " + std::to_string(caller));
+                }
                 if (u < v) continue;
                 const Arc forth = filled[static_cast<std::size_t>(v)]++;
                 const Arc back = filled[static_cast<std::size_t>(u)]++;
-                const Capacity capacity = rows.halves[k].capacity;
                 arc(v, forth) = {u, back, capacity, capacity};
                 arc(u, back) = {v, forth, capacity, capacity};
             }
+            greatest_sum_ = std::max(greatest_sum_, static_cast<Excess>(sum));
         }
     }
 
@@ -164,7 +173,11 @@ class GraphNetwork {
         members_ = std::move(members);
         parts_.assign(number, {});
         crossings_.assign(number, {});
-        if (number > 1) shut_ = SharedArray<bool>(arcs_.size());
+        if (number == 1) {
+            parts_[0] = everything();
+            return;
+        }
+        shut_ = SharedArray<bool>(arcs_.size());
         Pause pause;
         for (Site v = 0; v < sites(); ++v) {
             pause(4 * (1 + degree(v)));

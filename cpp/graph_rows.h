@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,8 +14,17 @@
 
 namespace dope {
 
-// The pairs of every site: half a pair with each of its ends, in the order of the caller's pairs.
-// Pairs are undirected and between different sites.
+inline void prefetch([[maybe_unused]] const void* place) {
+#if defined(__GNUC__)
+    __builtin_prefetch(place);
+#endif
+}
+// So many sites ahead.
+inline constexpr std::size_t kAhead = 8;
+
+// The pairs of every site: half a pair with each of its ends, those that have the site second before
+// those that have it first, and otherwise in the order of the caller's pairs. Pairs are undirected
+// and between different sites.
 template <class Capacity>
 struct GraphRows {
     struct Half {
@@ -23,6 +33,8 @@ struct GraphRows {
     };
 
     static constexpr std::int64_t kMost = kMostSites - 2;
+    // Two to the power of so many stretches of memory are written to by turns.
+    static constexpr int kBuckets = 9;
 
     GraphRows(std::int64_t sites, Ends ends, const double* weights, std::size_t pairs, double scale)
         : GraphRows(sites, pairs, scale, [&](auto&& visit) {
@@ -40,31 +52,38 @@ struct GraphRows {
           number(2 * pairs),
           halves(std::make_unique_for_overwrite<Half[]>(number)) {
         require_scale(scale);
+        // First sites mostly come in order. The halves of second sites are brought near their places
+        // first: written one by one to where they belong, most would miss the cache.
+        const int shift = std::max(0, static_cast<int>(std::bit_width(begins.size())) - kBuckets);
+        std::vector<std::size_t> bucket((begins.size() >> shift) + 2, 0);
         Pause pause;
         for_each([&](std::size_t, Site i, Site j, double) {
-            pause(4);
-            ++begins[static_cast<std::size_t>(i) + 1];
-            ++begins[static_cast<std::size_t>(j) + 1];
+            pause(2);
+            ++begins[index(i) + 1];
+            ++bucket[(index(j) >> shift) + 1];
         });
-        for (std::size_t v = 1; v < begins.size(); ++v) begins[v] += begins[v - 1];
-        std::vector<std::size_t> next(begins.begin(), begins.end() - 1);
-        std::vector<std::int64_t> sums(next.size(), 0);
+        for (std::size_t k = 1; k < bucket.size(); ++k) bucket[k] += bucket[k - 1];
+        const auto seconds = std::make_unique_for_overwrite<Second[]>(pairs);
         for_each([&](std::size_t e, Site i, Site j, double weight) {
-            pause(16);
+            pause(4);
             const double capacity = capacity_or_minus_one<Capacity>(weight, scale);
             if (capacity < 0.0) {
                 refuse_weight<Capacity>(weight, scale, "of edge " + std::to_string(e));
             }
-            for (const auto& [end, head] : {std::pair(i, j), std::pair(j, i)}) {
-                const auto v = static_cast<std::size_t>(end);
-                halves[next[v]++] = {head, static_cast<Capacity>(capacity)};
-                sums[v] += static_cast<std::int64_t>(capacity);
-                if (sums[v] > Width<Capacity>::kMostSum) {
-                    require_sum<Capacity>(sums[v], "of site " + std::to_string(v));
-                }
-            }
+            seconds[bucket[index(j) >> shift]++] = {j, {i, static_cast<Capacity>(capacity)}};
         });
-        for (const std::int64_t sum : sums) greatest_sum = std::max(greatest_sum, sum);
+        for (std::size_t k = 0; k < pairs; ++k) ++begins[index(seconds[k].site) + 1];
+        for (std::size_t v = 1; v < begins.size(); ++v) begins[v] += begins[v - 1];
+        std::vector<std::size_t> next(begins.begin(), begins.end() - 1);
+        for (std::size_t k = 0; k < pairs; ++k) {
+            pause(2);
+            halves[next[index(seconds[k].site)]++] = seconds[k].half;
+        }
+        for_each([&](std::size_t, Site i, Site j, double weight) {
+            pause(4);
+            const double capacity = capacity_or_minus_one<Capacity>(weight, scale);
+            halves[next[index(i)]++] = {j, static_cast<Capacity>(capacity)};
+        });
     }
 
     static void require_edges(std::int64_t sites, Ends ends, std::size_t pairs) {
@@ -75,6 +94,10 @@ struct GraphRows {
         });
     }
 
+    // Ask for what will be read soon; where a row begins has to be there for the row.
+    void fetch_begin(Site v) const { prefetch(begins.data() + index(v)); }
+    void fetch(Site v) const { prefetch(halves.get() + begins[index(v)]); }
+
     Site sites() const { return static_cast<Site>(begins.size() - 1); }
     std::pair<std::size_t, std::size_t> of(Site v) const {
         return {begins[static_cast<std::size_t>(v)], begins[static_cast<std::size_t>(v) + 1]};
@@ -83,9 +106,14 @@ struct GraphRows {
     std::vector<std::size_t> begins;  // where a site's halves begin, and where all end
     std::size_t number;
     std::unique_ptr<Half[]> halves;
-    std::int64_t greatest_sum = 0;  // of the capacities of a site
 
   private:
+    struct Second {
+        Site site;
+        Half half;
+    };
+
+    static std::size_t index(Site v) { return static_cast<std::size_t>(v); }
     static std::size_t checked(std::int64_t sites) {
         if (sites < 0 || sites > kMost) {
             throw std::invalid_argument("the graph has " + std::to_string(sites) +
@@ -158,11 +186,13 @@ SiteOrder near_order(const GraphRows<Capacity>& rows) {
         if (seen[static_cast<std::size_t>(v)]) return;
         seen[static_cast<std::size_t>(v)] = 1;
         order.push_back(v);
+        rows.fetch_begin(v);
     };
     std::size_t next = 0;
     for (Site root = 0; root < rows.sites(); ++root) {
         enlist(root);
         for (; next < order.size(); ++next) {
+            if (next + kAhead < order.size()) rows.fetch(order[next + kAhead]);
             const auto [from, to] = rows.of(order[next]);
             pause(static_cast<std::int64_t>(8 + 2 * (to - from)));
             for (std::size_t k = from; k < to; ++k) enlist(rows.halves[k].head);

@@ -15,23 +15,61 @@ namespace {
 template <class Network>
 class Components {
   public:
-    // `among[v]` says whether v takes part.
-    Components(const Network& network, const std::vector<char>& among)
-        : network_(network),
-          of_(among.size(), -1),
-          number_(among.size(), among.size()),
-          low_(among.size(), 0) {
+    // among(v) says whether v takes part.
+    template <class Among>
+    Components(const Network& network, Among&& among)
+        : network_(network), nodes_(index(network.sites())) {
+        for (Site v = 0; v < network.sites(); ++v) nodes_[index(v)].component = among(v) ? kNone : kOut;
         for (Site v = 0; v < network.sites(); ++v) {
             pause_(1);
-            if (among[index(v)] && number_[index(v)] == among.size()) visit(v, among);
+            if (node(v).component == kNone) visit(v);
         }
-        sort(among);
     }
 
-    // Components are numbered in the order.
-    std::int32_t of(Site v) const { return place_[index(of_[index(v)])]; }
+    std::int32_t of(Site v) const { return nodes_[index(v)].component; }
+
+    // By component: its place in the order. Of those that may be next, the one that has the lowest
+    // site comes first.
+    std::vector<std::int32_t> order() {
+        std::vector<std::int32_t> waiting(lowest_.size(), 0);
+        std::vector<std::size_t> begins(lowest_.size() + 1, 0);
+        for_each_lead([&](std::int32_t from, std::int32_t to) {
+            ++begins[index(from) + 1];
+            ++waiting[index(to)];
+        });
+        for (std::size_t k = 1; k < begins.size(); ++k) begins[k] += begins[k - 1];
+        std::vector<std::size_t> next(begins.begin(), begins.end() - 1);
+        std::vector<std::int32_t> leads(begins.back());
+        for_each_lead([&](std::int32_t from, std::int32_t to) { leads[next[index(from)]++] = to; });
+
+        using Next = std::pair<Site, std::int32_t>;
+        std::priority_queue<Next, std::vector<Next>, std::greater<>> ready;
+        for (std::size_t k = 0; k < waiting.size(); ++k) {
+            if (waiting[k] == 0) ready.push({lowest_[k], static_cast<std::int32_t>(k)});
+        }
+        std::vector<std::int32_t> places(lowest_.size(), 0);
+        for (std::int32_t place = 0; !ready.empty(); ++place) {
+            pause_(4);
+            const std::size_t k = index(ready.top().second);
+            ready.pop();
+            places[k] = place;
+            for (std::size_t m = begins[k]; m < begins[k + 1]; ++m) {
+                const std::int32_t to = leads[m];
+                if (--waiting[index(to)] == 0) ready.push({lowest_[index(to)], to});
+            }
+        }
+        return places;
+    }
 
   private:
+    static constexpr std::int32_t kNone = -1;  // as yet
+    static constexpr std::int32_t kOut = -2;
+
+    struct Node {
+        std::uint32_t number = 0;  // in the order of the visits, from 1 on
+        std::uint32_t low = 0;
+        std::int32_t component = kOut;
+    };
     struct Step {
         Site site;
         Arc next;
@@ -41,39 +79,46 @@ class Components {
     static std::size_t index(Number number) {
         return static_cast<std::size_t>(number);
     }
+    Node& node(Site v) { return nodes_[index(v)]; }
 
     void begin(Site v) {
-        number_[index(v)] = low_[index(v)] = count_++;
+        node(v).number = node(v).low = ++count_;
         stack_.push_back(v);
         way_.push_back({v, 0});
     }
 
-    void visit(Site root, const std::vector<char>& among) {
+    void visit(Site root) {
         begin(root);
         while (!way_.empty()) {
             const Site v = way_.back().site;
             pause_(1);
-            bool deeper = false;
-            const Arc arcs = network_.degree(v);
-            while (!deeper && way_.back().next < arcs) {
-                const Arc m = way_.back().next++;
-                const Site u = network_.head(v, m);
-                if (network_.residual(v, m) == 0 || !among[index(u)]) continue;
-                if (number_[index(u)] == among.size()) {
-                    begin(u);
-                    deeper = true;
-                } else if (of_[index(u)] < 0) {
-                    low_[index(v)] = std::min(low_[index(v)], number_[index(u)]);
-                }
+            const Site u = next_unvisited(v, way_.back().next);
+            if (u >= 0) {
+                begin(u);
+                continue;
             }
-            if (deeper) continue;
             way_.pop_back();
             if (!way_.empty()) {
-                auto& above = low_[index(way_.back().site)];
-                above = std::min(above, low_[index(v)]);
+                Node& above = node(way_.back().site);
+                above.low = std::min(above.low, node(v).low);
             }
-            if (low_[index(v)] == number_[index(v)]) close(v);
+            if (node(v).low == node(v).number) close(v);
         }
+    }
+
+    // Looks at v's arcs from m on, up to one that leads to a new site; -1 where there is none.
+    Site next_unvisited(Site v, Arc& m) {
+        Node& here = node(v);
+        for (const Arc arcs = network_.degree(v); m < arcs;) {
+            const Site u = network_.head(v, m);
+            const bool open = network_.residual(v, m) > 0;
+            ++m;
+            const Node& there = node(u);
+            if (!open || there.component != kNone) continue;
+            if (there.number == 0) return u;
+            here.low = std::min(here.low, there.number);
+        }
+        return -1;
     }
 
     // The component of v lies on the stack, down to v.
@@ -83,55 +128,33 @@ class Components {
         do {
             u = stack_.back();
             stack_.pop_back();
-            of_[index(u)] = static_cast<std::int32_t>(lowest_.size());
+            node(u).component = static_cast<std::int32_t>(lowest_.size());
             lowest = std::min(lowest, u);
         } while (u != v);
         lowest_.push_back(lowest);
     }
 
-    void sort(const std::vector<char>& among) {
-        std::vector<std::int32_t> waiting(lowest_.size(), 0);
-        std::vector<std::vector<std::int32_t>> leads(lowest_.size());
+    // visit(component, another one) for every open arc between them.
+    template <class Visit>
+    void for_each_lead(Visit&& visit) {
         for (Site v = 0; v < network_.sites(); ++v) {
             pause_(1);
-            if (!among[index(v)]) continue;
+            const std::int32_t from = of(v);
+            if (from < 0) continue;
             for (Arc m = 0; m < network_.degree(v); ++m) {
-                const Site u = network_.head(v, m);
-                if (network_.residual(v, m) == 0 || !among[index(u)]) continue;
-                const std::int32_t from = of_[index(v)];
-                const std::int32_t to = of_[index(u)];
-                if (from == to) continue;
-                leads[index(from)].push_back(to);
-                ++waiting[index(to)];
-            }
-        }
-        using Next = std::pair<Site, std::int32_t>;
-        std::priority_queue<Next, std::vector<Next>, std::greater<>> ready;
-        for (std::size_t k = 0; k < waiting.size(); ++k) {
-            if (waiting[k] == 0) ready.push({lowest_[k], static_cast<std::int32_t>(k)});
-        }
-        place_.resize(lowest_.size());
-        for (std::int32_t place = 0; !ready.empty(); ++place) {
-            pause_(4);
-            const std::int32_t k = ready.top().second;
-            ready.pop();
-            place_[index(k)] = place;
-            for (const std::int32_t to : leads[index(k)]) {
-                if (--waiting[index(to)] == 0) ready.push({lowest_[index(to)], to});
+                const std::int32_t to = of(network_.head(v, m));
+                if (to >= 0 && to != from && network_.residual(v, m) > 0) visit(from, to);
             }
         }
     }
 
     const Network& network_;
     Pause pause_;
-    std::vector<std::int32_t> of_;
-    std::vector<std::size_t> number_;  // in the order of the visits
-    std::vector<std::size_t> low_;
-    std::size_t count_ = 0;
+    std::vector<Node> nodes_;
+    std::uint32_t count_ = 0;
     std::vector<Site> stack_;
     std::vector<Step> way_;
     std::vector<Site> lowest_;  // of a component
-    std::vector<std::int32_t> place_;
 };
 
 template <class Capacity>
@@ -167,23 +190,13 @@ class RoofFlowOf final : public RoofFlow {
         const std::size_t size = twice_.size();
         const auto reached = std::make_unique_for_overwrite<bool[]>(size);
         flow_.labels(false, reached.get(), poll);
-        std::vector<char> open(size, 0);
-        bool any = false;
+        bool all = true;
         for (std::size_t i = 0; i < size / 2; ++i) {
             known[i] = reached[2 * i] || reached[2 * i + 1];
             label[i] = reached[2 * i];
-            open[2 * i] = open[2 * i + 1] = !known[i];
-            any |= !known[i];
+            all &= known[i];
         }
-        if (!of_some || !any) return;
-        const Components<Network> components(flow_.network(), open);
-        for (std::size_t i = 0; i < size / 2; ++i) {
-            if (known[i]) continue;
-            const std::int32_t one = components.of(static_cast<Site>(2 * i));
-            const std::int32_t other = components.of(static_cast<Site>(2 * i + 1));
-            known[i] = one != other;
-            label[i] = one > other;
-        }
+        if (of_some && !all) add_implied(known, label);
     }
 
     ExactSum minimum() const override { return flow_.minimum(); }
@@ -192,6 +205,20 @@ class RoofFlowOf final : public RoofFlow {
 
   private:
     static std::size_t index(Site number) { return static_cast<std::size_t>(number); }
+
+    void add_implied(bool* known, bool* label) {
+        Components<Network> components(flow_.network(), [&](Site v) { return !known[v / 2]; });
+        const auto component = [&](std::size_t i, std::size_t layer) {
+            return components.of(static_cast<Site>(2 * i + layer));
+        };
+        std::vector<std::int32_t> place;
+        for (std::size_t i = 0; i < twice_.size() / 2; ++i) {
+            if (known[i] || component(i, 0) == component(i, 1)) continue;
+            if (place.empty()) place = components.order();
+            known[i] = true;
+            label[i] = place[index(component(i, 0))] > place[index(component(i, 1))];
+        }
+    }
 
     MaxFlow<Network> flow_;
     std::vector<double> twice_;  // the unary of y and y'

@@ -200,7 +200,7 @@ def sort_edges(
     sites: int,
     first: NDArray[np.int32] | NDArray[np.int64],
     second: NDArray[np.int32] | NDArray[np.int64],
-    weights: NDArray[np.float64],
+    weights: NDArray[np.int32] | NDArray[np.float32] | NDArray[np.float64],
 ) -> tuple[int, int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None]:
     """(first edge that leaves the sites, first one with equal ends, pairs), -1 and None for what is not there.
 

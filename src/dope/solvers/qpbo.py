@@ -106,9 +106,15 @@ class _Rest:
 
     def local_minimum(self, start: BinaryLabels | None) -> BinaryLabels:
         """From the start; or the best of those from 0, from 1 and from the signs of the prices."""
-        none = np.zeros(len(self.prices), dtype=np.bool_)
-        starts = [self.prices < 0.0, none, ~none] if start is None else [start]
+        starts = self._starts() if start is None else [start]
         return lowest(self.here, self.prices, [self._descended(labels) for labels in starts])
+
+    def _starts(self) -> list[BinaryLabels]:
+        none = np.zeros(len(self.prices), dtype=np.bool_)
+        if not self.prices.any():
+            return [none]  # labels and their opposites cost the same
+        signs = self.prices < 0.0
+        return [signs, *(labels for labels in (none, ~none) if not np.array_equal(labels, signs))]
 
     def _descended(self, labels: BinaryLabels) -> BinaryLabels:
         self.here.stand(self.prices, np.ascontiguousarray(labels))

@@ -78,12 +78,16 @@ class Roof:
 
     def bound(self) -> Fraction:
         """The roof dual: no labels that agree with the forced ones have less energy, the constant excluded."""
-        ones, zeros = self._forced > 0, self._forced < 0
-        # In the flow a forced site adds -force, in F it adds u with label 1 and -u with label 0.
-        beyond = Fraction(self.force_price) * int(np.count_nonzero(ones | zeros))
-        beyond += exact_sum(self._prices, ones) - exact_sum(self._prices, zeros)
         minimum = Fraction(self._flow.minimum()) / Fraction(self._fixed.scale)
-        return (minimum + beyond + self._total - self._repulsion) / 2
+        return (minimum + self._beyond() + self._total - self._repulsion) / 2
+
+    def _beyond(self) -> Fraction:
+        """In the flow a forced site adds -force, in F it adds u with label 1 and -u with label 0."""
+        number = int(np.count_nonzero(self._forced))
+        if not number:
+            return Fraction(0)
+        own = exact_sum(self._prices, self._forced > 0) - exact_sum(self._prices, self._forced < 0)
+        return Fraction(self.force_price) * number + own
 
     @cached_property
     def _first(self) -> FixedPoint:
