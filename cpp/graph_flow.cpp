@@ -47,8 +47,8 @@ class GraphFlowOf final : public FlowOf<GraphFlow, GraphNetwork<Capacity>> {
   public:
     using Base = FlowOf<GraphFlow, GraphNetwork<Capacity>>;
 
-    GraphFlowOf(const GraphRows<Capacity>& rows, SiteOrder order, double scale)
-        : Base(GraphNetwork<Capacity>(rows, order), scale), order_(std::move(order)) {}
+    GraphFlowOf(GraphNetwork<Capacity> network, SiteOrder order, double scale)
+        : Base(std::move(network), scale), order_(std::move(order)) {}
 
     std::int64_t sites() const override { return this->flow_.network().sites(); }
     void minimize(const double* unary, const Poll& poll) override {
@@ -96,9 +96,9 @@ class BlockGraphFlow final : public BlockFlowOf<GraphNetwork<Capacity>> {
   public:
     using Base = BlockFlowOf<GraphNetwork<Capacity>>;
 
-    BlockGraphFlow(const GraphRows<Capacity>& rows, SiteOrder order, double scale,
+    BlockGraphFlow(GraphNetwork<Capacity> network, SiteOrder order, double scale,
                    std::vector<std::int32_t> members, std::size_t number)
-        : Base(GraphNetwork<Capacity>(rows, order), scale), order_(std::move(order)) {
+        : Base(std::move(network), scale), order_(std::move(order)) {
         if (order_.moves()) find_ranks(members, number);
         const Placed placed(order_.callers(), members.data(), members.size());
         if (order_.moves()) members.assign(placed.data(), placed.data() + members.size());
@@ -220,6 +220,24 @@ class BlockGraphFlow final : public BlockFlowOf<GraphNetwork<Capacity>> {
     std::vector<std::size_t> begins_;
 };
 
+// make(network, order of its sites); arranged(order, rows) may make it another one.
+template <class Capacity, class Arranged, class Make>
+auto with_network(std::int64_t sites, Ends ends, const double* weights, std::size_t pairs,
+                  double scale, Arranged&& arranged, Make&& make) {
+    const bool near = near_already(sites, ends, pairs);
+    const auto for_each = [&](auto&& visit) {
+        for (std::size_t e = 0; e < pairs; ++e) {
+            visit(e, static_cast<Site>(ends.first(e)), static_cast<Site>(ends.second(e)),
+                  weights[e]);
+        }
+    };
+    if (near) return make(GraphNetwork<Capacity>(sites, pairs, scale, for_each), SiteOrder());
+    const GraphRows<Capacity> rows(sites, pairs, scale, for_each);
+    SiteOrder order = arranged(near_order(rows));
+    GraphNetwork<Capacity> network(rows, order);
+    return make(std::move(network), std::move(order));
+}
+
 }  // namespace
 
 std::unique_ptr<BlockFlow> block_graph_flow(std::int64_t sites, Ends ends, const double* weights,
@@ -228,9 +246,13 @@ std::unique_ptr<BlockFlow> block_graph_flow(std::int64_t sites, Ends ends, const
                                             std::size_t number) {
     return with_width(bits, [&](auto width) -> std::unique_ptr<BlockFlow> {
         using Capacity = decltype(width);
-        const GraphRows<Capacity> rows(sites, ends, weights, pairs, scale);
-        return std::make_unique<BlockGraphFlow<Capacity>>(
-            rows, by_blocks(near_order(rows), members, number), scale, std::move(members), number);
+        return with_network<Capacity>(
+            sites, ends, weights, pairs, scale,
+            [&](SiteOrder order) { return by_blocks(std::move(order), members, number); },
+            [&](auto network, auto order) {
+                return std::make_unique<BlockGraphFlow<Capacity>>(
+                    std::move(network), std::move(order), scale, std::move(members), number);
+            });
     });
 }
 
@@ -238,8 +260,12 @@ std::unique_ptr<GraphFlow> graph_flow(std::int64_t sites, Ends ends, const doubl
                                       std::size_t pairs, double scale, int bits) {
     return with_width(bits, [&](auto width) -> std::unique_ptr<GraphFlow> {
         using Capacity = decltype(width);
-        const GraphRows<Capacity> rows(sites, ends, weights, pairs, scale);
-        return std::make_unique<GraphFlowOf<Capacity>>(rows, near_order(rows), scale);
+        return with_network<Capacity>(
+            sites, ends, weights, pairs, scale, [](SiteOrder order) { return order; },
+            [&](auto network, auto order) {
+                return std::make_unique<GraphFlowOf<Capacity>>(std::move(network),
+                                                               std::move(order), scale);
+            });
     });
 }
 

@@ -4,6 +4,7 @@
 // can still flow back, so that nobody has to look at the other end of it.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "capacities.h"
@@ -24,10 +25,42 @@ class GraphNetwork {
     // A stored arc. 32 bits: a site may neighbor all others.
     using StoredArc = std::uint32_t;
 
+    // for_each(visit): visit(edge, site, other site, weight) of `pairs` pairs, the same each time.
+    // Sites stay where they are, and arcs come in the order of their pairs.
+    template <class ForEach>
+    GraphNetwork(std::int64_t sites, std::size_t pairs, double scale, ForEach&& for_each)
+        : records_(GraphRows<Capacity>::checked(sites) + 1), arcs_(2 * pairs) {
+        require_scale(scale);
+        Pause pause;
+        for_each([&](std::size_t, Site i, Site j, double) {
+            pause(4);
+            ++record(i).begin;
+            ++record(j).begin;
+        });
+        std::size_t begin = 0;
+        for (Record& one : records_) {
+            one.parent = Parent<StoredArc>::kNone;
+            begin += std::exchange(one.begin, begin);
+        }
+        std::vector<Arc> filled(records_.size(), 0);
+        for_each([&](std::size_t e, Site i, Site j, double weight) {
+            pause(16);
+            const double capacity = capacity_or_minus_one<Capacity>(weight, scale);
+            if (capacity < 0.0) {
+                refuse_weight<Capacity>(weight, scale, "of edge " + std::to_string(e));
+            }
+            join(i, j, static_cast<Capacity>(capacity), filled);
+        });
+        for (Site v = 0; v < this->sites(); ++v) {
+            pause(1 + degree(v));
+            std::int64_t sum = 0;
+            for (Arc m = 0; m < degree(v); ++m) add_capacity(arc(v, m).forth, v, sum);
+        }
+    }
+
     // The sites of `rows`, each in the place that `order` gives it.
     GraphNetwork(const GraphRows<Capacity>& rows, const SiteOrder& order)
         : records_(rows.begins.size()), arcs_(rows.number) {
-        std::vector<Arc> filled(rows.begins.size(), 0);
         Pause pause;
         std::size_t begin = 0;
         for (Site v = 0; v < sites(); ++v) {
@@ -38,6 +71,7 @@ class GraphNetwork {
         records_[rows.begins.size() - 1] = {begin, 0, Parent<StoredArc>::kNone};
         // Both arcs of a pair when the first of its ends comes: the other one is near in a good
         // order.
+        std::vector<Arc> filled(rows.begins.size(), 0);
         constexpr auto kSoon = static_cast<Site>(kAhead);
         for (Site v = 0; v < sites(); ++v) {
             if (v + 2 * kSoon < sites()) rows.fetch_begin(order.caller(v + 2 * kSoon));
@@ -49,17 +83,9 @@ class GraphNetwork {
             for (std::size_t k = from; k < to; ++k) {
                 const Site u = order.place(rows.halves[k].head);
                 const Capacity capacity = rows.halves[k].capacity;
-                sum += std::int64_t{capacity};
-                if (sum > Width<Capacity>::kMostSum) {
-                    require_sum<Capacity>(sum, "of site " + std::to_string(caller));
-                }
-                if (u < v) continue;
-                const Arc forth = filled[static_cast<std::size_t>(v)]++;
-                const Arc back = filled[static_cast<std::size_t>(u)]++;
-                arc(v, forth) = {u, back, capacity, capacity};
-                arc(u, back) = {v, forth, capacity, capacity};
+                add_capacity(capacity, caller, sum);
+                if (v < u) join(v, u, capacity, filled);
             }
-            greatest_sum_ = std::max(greatest_sum_, static_cast<Excess>(sum));
         }
     }
 
@@ -236,6 +262,21 @@ class GraphNetwork {
         Site site;
         Arc arc;
     };
+
+    void join(Site v, Site u, Capacity capacity, std::vector<Arc>& filled) {
+        const Arc forth = filled[static_cast<std::size_t>(v)]++;
+        const Arc back = filled[static_cast<std::size_t>(u)]++;
+        arc(v, forth) = {u, back, capacity, capacity};
+        arc(u, back) = {v, forth, capacity, capacity};
+    }
+    // To the sum of a site, which is checked.
+    void add_capacity(Capacity capacity, Site caller, std::int64_t& sum) {
+        sum += std::int64_t{capacity};
+        if (sum > Width<Capacity>::kMostSum) {
+            require_sum<Capacity>(sum, "of site " + std::to_string(caller));
+        }
+        greatest_sum_ = std::max(greatest_sum_, static_cast<Excess>(sum));
+    }
 
     Record& record(Site v) const { return records_[static_cast<std::size_t>(v)]; }
     std::size_t slot(Site v, Arc m) const { return record(v).begin + static_cast<std::size_t>(m); }

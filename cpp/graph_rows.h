@@ -14,6 +14,33 @@
 
 namespace dope {
 
+inline void require_edge(std::int64_t sites, std::size_t e, Vertex first, Vertex second) {
+    for (const Vertex end : {first, second}) {
+        if (end >= 0 && end < sites) continue;
+        throw std::invalid_argument("edge " + std::to_string(e) + " ends at site " +
+                                    std::to_string(end) + ": expected 0 to " +
+                                    std::to_string(sites - 1));
+    }
+    if (first == second) {
+        throw std::invalid_argument("edge " + std::to_string(e) + " joins site " +
+                                    std::to_string(first) + " to itself: expected two sites");
+    }
+}
+
+// Whether most neighbors are near each other as they are numbered; refuses edges that are none.
+inline bool near_already(std::int64_t sites, Ends ends, std::size_t pairs) {
+    constexpr Vertex kNear = 1 << 12;
+    constexpr std::int64_t kSmall = 1 << 14;
+    std::size_t far = 0;
+    in_pieces(static_cast<std::int64_t>(pairs), [&](std::int64_t low, std::int64_t high) {
+        for (auto e = static_cast<std::size_t>(low); e < static_cast<std::size_t>(high); ++e) {
+            require_edge(sites, e, ends.first(e), ends.second(e));
+            far += std::abs(ends.first(e) - ends.second(e)) > kNear;
+        }
+    });
+    return sites < kSmall || 4 * far < pairs;
+}
+
 inline void prefetch([[maybe_unused]] const void* place) {
 #if defined(__GNUC__)
     __builtin_prefetch(place);
@@ -35,15 +62,6 @@ struct GraphRows {
     static constexpr std::int64_t kMost = kMostSites - 2;
     // Two to the power of so many stretches of memory are written to by turns.
     static constexpr int kBuckets = 9;
-
-    GraphRows(std::int64_t sites, Ends ends, const double* weights, std::size_t pairs, double scale)
-        : GraphRows(sites, pairs, scale, [&](auto&& visit) {
-              require_edges(sites, ends, pairs);
-              for (std::size_t e = 0; e < pairs; ++e) {
-                  visit(e, static_cast<Site>(ends.first(e)), static_cast<Site>(ends.second(e)),
-                        weights[e]);
-              }
-          }) {}
 
     // for_each(visit): visit(edge, site, other site, weight) of `pairs` pairs, the same each time.
     template <class ForEach>
@@ -86,14 +104,6 @@ struct GraphRows {
         });
     }
 
-    static void require_edges(std::int64_t sites, Ends ends, std::size_t pairs) {
-        in_pieces(static_cast<std::int64_t>(pairs), [&](std::int64_t low, std::int64_t high) {
-            for (auto e = static_cast<std::size_t>(low); e < static_cast<std::size_t>(high); ++e) {
-                require_edge(sites, e, ends.first(e), ends.second(e));
-            }
-        });
-    }
-
     // Ask for what will be read soon; where a row begins has to be there for the row.
     void fetch_begin(Site v) const { prefetch(begins.data() + index(v)); }
     void fetch(Site v) const { prefetch(halves.get() + begins[index(v)]); }
@@ -107,13 +117,6 @@ struct GraphRows {
     std::size_t number;
     std::unique_ptr<Half[]> halves;
 
-  private:
-    struct Second {
-        Site site;
-        Half half;
-    };
-
-    static std::size_t index(Site v) { return static_cast<std::size_t>(v); }
     static std::size_t checked(std::int64_t sites) {
         if (sites < 0 || sites > kMost) {
             throw std::invalid_argument("the graph has " + std::to_string(sites) +
@@ -122,18 +125,13 @@ struct GraphRows {
         return static_cast<std::size_t>(sites);
     }
 
-    static void require_edge(std::int64_t sites, std::size_t e, Vertex first, Vertex second) {
-        for (const Vertex end : {first, second}) {
-            if (end >= 0 && end < sites) continue;
-            throw std::invalid_argument("edge " + std::to_string(e) + " ends at site " +
-                                        std::to_string(end) + ": expected 0 to " +
-                                        std::to_string(sites - 1));
-        }
-        if (first == second) {
-            throw std::invalid_argument("edge " + std::to_string(e) + " joins site " +
-                                        std::to_string(first) + " to itself: expected two sites");
-        }
-    }
+  private:
+    struct Second {
+        Site site;
+        Half half;
+    };
+
+    static std::size_t index(Site v) { return static_cast<std::size_t>(v); }
 };
 
 // Where sites are kept, and whose places are whose; nothing where all stay where they are.
@@ -164,21 +162,10 @@ class SiteOrder {
 };
 
 // An order in which most neighbors are near each other, so that what a search looks at is in the
-// cache: breadth first. Sites stay where they are if most of their neighbors are near already.
+// cache: breadth first.
 template <class Capacity>
 SiteOrder near_order(const GraphRows<Capacity>& rows) {
-    constexpr Site kNear = 1 << 12;
-    constexpr Site kSmall = 1 << 14;
-    if (rows.sites() < kSmall) return {};
     Pause pause;
-    std::size_t far = 0;
-    for (Site v = 0; v < rows.sites(); ++v) {
-        const auto [from, to] = rows.of(v);
-        pause(static_cast<std::int64_t>(1 + to - from));
-        for (std::size_t k = from; k < to; ++k) far += std::abs(rows.halves[k].head - v) > kNear;
-    }
-    if (4 * far < rows.number) return {};
-
     std::vector<Site> order;
     order.reserve(static_cast<std::size_t>(rows.sites()));
     std::vector<char> seen(static_cast<std::size_t>(rows.sites()), 0);

@@ -162,8 +162,8 @@ class RoofFlowOf final : public RoofFlow {
   public:
     using Network = GraphNetwork<Capacity>;
 
-    RoofFlowOf(const GraphRows<Capacity>& rows, double scale)
-        : flow_(Network(rows, SiteOrder()), scale), twice_(index(rows.sites())) {}
+    RoofFlowOf(Network network, double scale)
+        : flow_(std::move(network), scale), twice_(index(flow_.network().sites())) {}
 
     std::int64_t sites() const override { return flow_.network().sites() / 2; }
 
@@ -233,9 +233,9 @@ std::unique_ptr<RoofFlow> roof_flow(std::int64_t sites, Ends ends, const double*
                                     " sites: expected 0 to " + std::to_string(kMostSites / 2));
     }
     return with_width(bits, [&](auto width) -> std::unique_ptr<RoofFlow> {
-        using Rows = GraphRows<decltype(width)>;
-        Rows::require_edges(sites, ends, pairs);
-        const Rows rows(2 * sites, 2 * pairs, scale, [&](auto&& visit) {
+        using Capacity = decltype(width);
+        near_already(sites, ends, pairs);
+        GraphNetwork<Capacity> network(2 * sites, 2 * pairs, scale, [&](auto&& visit) {
             for (std::size_t e = 0; e < pairs; ++e) {
                 const auto i = static_cast<Site>(2 * ends.first(e));
                 const auto j = static_cast<Site>(2 * ends.second(e));
@@ -244,7 +244,7 @@ std::unique_ptr<RoofFlow> roof_flow(std::int64_t sites, Ends ends, const double*
                 visit(e, i + 1, j + !crossed, std::fabs(weights[e]));
             }
         });
-        return std::make_unique<RoofFlowOf<decltype(width)>>(rows, scale);
+        return std::make_unique<RoofFlowOf<Capacity>>(std::move(network), scale);
     });
 }
 

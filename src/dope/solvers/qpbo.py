@@ -28,7 +28,7 @@ from dope.errors import InputError
 from dope.protocols import Answer, Minimizer
 from dope.rounding import rounded_down
 from dope.solvers.max_flow import MaxFlow
-from dope.solvers.parts.roof import Roof
+from dope.solvers.parts.roof import Roof, listed
 from dope.solvers.parts.settings import require_count
 from dope.solvers.parts.standpoint import lowest, neighbors
 
@@ -143,7 +143,7 @@ class QpboMinimizer:
 
     def __init__(self, energy: Energy, settings: Qpbo) -> None:
         self._pairs, self._settings = energy.pairs, settings
-        self._edges = energy.pairs.edges()
+        self._edges = listed(energy.pairs)
         self._roof = Roof(energy, self._edges)
 
     def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:

@@ -13,6 +13,7 @@ from dope import _core
 from dope.arrays import BinaryLabels, Mask, Sites
 from dope.energy import Energy
 from dope.fixed_point import FixedPoint
+from dope.pairs import GridPairs, Pairs, ends
 from dope.solvers.parts.core_flows import input_errors
 from dope.sums import exact_sum
 
@@ -21,6 +22,22 @@ Edges = tuple[Sites, Sites, Values]
 
 # Up to so many pairs, capacities are so wide that rounding does not show.
 SMALL_PAIRS = 1 << 22
+
+
+def listed(pairs: Pairs) -> Edges:
+    """First ends, second ends and weights of all pairs, as the core computes them; of a grid those that weigh."""
+    if not isinstance(pairs, GridPairs):
+        return pairs.edges()
+    numbers, native = np.arange(pairs.sites, dtype=np.int64).reshape(pairs.shape), pairs.native()
+    columns: list[Edges] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
+    for m, offset in enumerate(pairs.offsets[pairs.fits].tolist()):
+        tail, head = ends(offset)
+        weights = native.weights(m)[tail].ravel()
+        column = (numbers[tail].ravel(), numbers[head].ravel(), weights)
+        weighing = weights != 0.0
+        columns.append(column if weighing.all() else tuple(values[weighing] for values in column))  # type: ignore[arg-type]
+    first, second, weights = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return first, second, weights
 
 
 class Roof:
