@@ -39,7 +39,8 @@ struct Half {
 template <class Place>
 struct Edge {
     Place low;
-    Half<Place> half;
+    Place high;
+    double weight;
 };
 
 template <class Place>
@@ -158,7 +159,7 @@ EdgeList sorted(Index sites, Index count, const Poll& poll, EdgeReader for_each)
         std::make_unique_for_overwrite<Edge<Place>[]>(static_cast<std::size_t>(count));
     for_each([&](std::int64_t low, std::int64_t high, double weight) {
         edges[static_cast<std::size_t>(at(bucket, low >> shift)++)] = {
-            static_cast<Place>(low), {static_cast<Place>(high), weight}};
+            static_cast<Place>(low), static_cast<Place>(high), weight};
     });
     // Now bucket[k] is where the edges of bucket k end.
     std::vector<Index> row;
@@ -177,7 +178,9 @@ EdgeList sorted(Index sites, Index count, const Poll& poll, EdgeReader for_each)
         const Index number = end - begin;
         for (Index e = 0; e < number; ++e) ++at(row, here[e].low - base + 1);
         std::partial_sum(row.begin(), row.end(), row.begin());
-        for (Index e = 0; e < number; ++e) at(halves, at(row, here[e].low - base)++) = here[e].half;
+        for (Index e = 0; e < number; ++e) {
+            at(halves, at(row, here[e].low - base)++) = {here[e].high, here[e].weight};
+        }
         // Now row[v] is where the halves of v end.
         Index first = 0;
         for (Index v = 0; first < number; ++v) {

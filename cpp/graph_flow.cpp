@@ -76,21 +76,6 @@ class GraphFlowOf final : public FlowOf<GraphFlow, GraphNetwork<Capacity>> {
     SiteOrder order_;
 };
 
-// The order of sites, but a block's sites are together, and the blocks one after the other.
-SiteOrder by_blocks(SiteOrder order, const std::vector<std::int32_t>& members, std::size_t number) {
-    if (!order.moves() || number == 1) return order;
-    std::vector<std::size_t> next(number + 1, 0);
-    for (const std::int32_t k : members) ++next[static_cast<std::size_t>(k) + 1];
-    for (std::size_t k = 1; k <= number; ++k) next[k] += next[k - 1];
-    std::vector<Site> callers(members.size());
-    for (std::size_t place = 0; place < members.size(); ++place) {
-        const Site site = order.caller(static_cast<Site>(place));
-        const auto k = static_cast<std::size_t>(members[static_cast<std::size_t>(site)]);
-        callers[next[k]++] = site;
-    }
-    return SiteOrder(std::move(callers));
-}
-
 template <class Capacity>
 class BlockGraphFlow final : public BlockFlowOf<GraphNetwork<Capacity>> {
   public:
@@ -177,20 +162,22 @@ class BlockGraphFlow final : public BlockFlowOf<GraphNetwork<Capacity>> {
     }
 
   private:
-    // By places, a block's part after the other: which of the caller's sites of that block it is.
+    // Block by block, its places in their order: which of the caller's sites of that block each is.
     void find_ranks(const std::vector<std::int32_t>& members, std::size_t number) {
         std::vector<Site> rank(members.size());
         std::vector<Site> next(number, 0);
         for (std::size_t i = 0; i < members.size(); ++i) {
             rank[i] = next[static_cast<std::size_t>(members[i])]++;
         }
-        ranks_.resize(members.size());
         begins_.assign(number, 0);
         for (std::size_t k = 1; k < number; ++k) {
             begins_[k] = begins_[k - 1] + static_cast<std::size_t>(next[k - 1]);
         }
+        std::vector<std::size_t> to = begins_;
+        ranks_.resize(members.size());
         Placed<Site>::for_sites(members.size(), [&](std::size_t place) {
-            ranks_[place] = rank[static_cast<std::size_t>(order_.callers()[place])];
+            const auto i = static_cast<std::size_t>(order_.callers()[place]);
+            ranks_[to[static_cast<std::size_t>(members[i])]++] = rank[i];
         });
     }
     const Site* ranks(std::size_t k) const {
@@ -220,10 +207,10 @@ class BlockGraphFlow final : public BlockFlowOf<GraphNetwork<Capacity>> {
     std::vector<std::size_t> begins_;
 };
 
-// make(network, order of its sites); arranged(order, rows) may make it another one.
-template <class Capacity, class Arranged, class Make>
+// make(network, order of its sites)
+template <class Capacity, class Make>
 auto with_network(std::int64_t sites, Ends ends, const double* weights, std::size_t pairs,
-                  double scale, Arranged&& arranged, Make&& make) {
+                  double scale, Make&& make) {
     const bool near = near_already(sites, ends, pairs);
     const auto for_each = [&](auto&& visit) {
         for (std::size_t e = 0; e < pairs; ++e) {
@@ -232,10 +219,9 @@ auto with_network(std::int64_t sites, Ends ends, const double* weights, std::siz
         }
     };
     if (near) return make(GraphNetwork<Capacity>(sites, pairs, scale, for_each), SiteOrder());
-    const GraphRows<Capacity> rows(sites, pairs, scale, for_each);
-    SiteOrder order = arranged(near_order(rows));
-    GraphNetwork<Capacity> network(rows, order);
-    return make(std::move(network), std::move(order));
+    NearRows<Capacity> found(GraphRows<Capacity>(sites, pairs, scale, for_each));
+    GraphNetwork<Capacity> network(found.rows, found.order);
+    return make(std::move(network), std::move(found.order));
 }
 
 }  // namespace
@@ -247,9 +233,7 @@ std::unique_ptr<BlockFlow> block_graph_flow(std::int64_t sites, Ends ends, const
     return with_width(bits, [&](auto width) -> std::unique_ptr<BlockFlow> {
         using Capacity = decltype(width);
         return with_network<Capacity>(
-            sites, ends, weights, pairs, scale,
-            [&](SiteOrder order) { return by_blocks(std::move(order), members, number); },
-            [&](auto network, auto order) {
+            sites, ends, weights, pairs, scale, [&](auto network, auto order) {
                 return std::make_unique<BlockGraphFlow<Capacity>>(
                     std::move(network), std::move(order), scale, std::move(members), number);
             });
@@ -261,8 +245,7 @@ std::unique_ptr<GraphFlow> graph_flow(std::int64_t sites, Ends ends, const doubl
     return with_width(bits, [&](auto width) -> std::unique_ptr<GraphFlow> {
         using Capacity = decltype(width);
         return with_network<Capacity>(
-            sites, ends, weights, pairs, scale, [](SiteOrder order) { return order; },
-            [&](auto network, auto order) {
+            sites, ends, weights, pairs, scale, [&](auto network, auto order) {
                 return std::make_unique<GraphFlowOf<Capacity>>(std::move(network),
                                                                std::move(order), scale);
             });

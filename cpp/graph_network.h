@@ -58,32 +58,23 @@ class GraphNetwork {
         }
     }
 
-    // The sites of `rows`, each in the place that `order` gives it.
+    // Of rows that are near each other already; the order says which site of the caller's has a sum
+    // that is too large.
     GraphNetwork(const GraphRows<Capacity>& rows, const SiteOrder& order)
         : records_(rows.begins.size()), arcs_(rows.number) {
-        Pause pause;
-        std::size_t begin = 0;
-        for (Site v = 0; v < sites(); ++v) {
-            const auto [from, to] = rows.of(order.caller(v));
-            record(v) = {begin, 0, Parent<StoredArc>::kNone};
-            begin += to - from;
+        for (std::size_t k = 0; k < rows.begins.size(); ++k) {
+            records_[k] = {rows.begins[k], 0, Parent<StoredArc>::kNone};
         }
-        records_[rows.begins.size() - 1] = {begin, 0, Parent<StoredArc>::kNone};
-        // Both arcs of a pair when the first of its ends comes: the other one is near in a good
-        // order.
+        // Both arcs of a pair when the first of its ends comes: the other one is near.
         std::vector<Arc> filled(rows.begins.size(), 0);
-        constexpr auto kSoon = static_cast<Site>(kAhead);
+        Pause pause;
         for (Site v = 0; v < sites(); ++v) {
-            if (v + 2 * kSoon < sites()) rows.fetch_begin(order.caller(v + 2 * kSoon));
-            if (v + kSoon < sites()) rows.fetch(order.caller(v + kSoon));
-            const Site caller = order.caller(v);
-            const auto [from, to] = rows.of(caller);
+            const auto [from, to] = rows.of(v);
             pause(static_cast<std::int64_t>(8 + 4 * (to - from)));
             std::int64_t sum = 0;
             for (std::size_t k = from; k < to; ++k) {
-                const Site u = order.place(rows.halves[k].head);
-                const Capacity capacity = rows.halves[k].capacity;
-                add_capacity(capacity, caller, sum);
+                const auto [u, capacity] = rows.halves[k];
+                add_capacity(capacity, order.caller(v), sum);
                 if (v < u) join(v, u, capacity, filled);
             }
         }

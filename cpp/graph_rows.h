@@ -104,6 +104,12 @@ struct GraphRows {
         });
     }
 
+    // To be written.
+    GraphRows(std::int64_t sites, std::size_t halves_number)
+        : begins(checked(sites) + 1, 0),
+          number(halves_number),
+          halves(std::make_unique_for_overwrite<Half[]>(number)) {}
+
     // Ask for what will be read soon; where a row begins has to be there for the row.
     void fetch_begin(Site v) const { prefetch(begins.data() + index(v)); }
     void fetch(Site v) const { prefetch(halves.get() + begins[index(v)]); }
@@ -138,13 +144,9 @@ struct GraphRows {
 class SiteOrder {
   public:
     SiteOrder() = default;
-    // By the sites in their order.
-    explicit SiteOrder(std::vector<Site> callers)
-        : callers_(std::move(callers)), places_(callers_.size()) {
-        for (std::size_t k = 0; k < callers_.size(); ++k) {
-            places_[static_cast<std::size_t>(callers_[k])] = static_cast<Site>(k);
-        }
-    }
+    // By the sites in their order, and by their places.
+    SiteOrder(std::vector<Site> callers, std::vector<Site> places)
+        : callers_(std::move(callers)), places_(std::move(places)) {}
 
     bool moves() const { return !callers_.empty(); }
     const Site* callers() const { return moves() ? callers_.data() : nullptr; }
@@ -161,31 +163,44 @@ class SiteOrder {
     std::vector<Site> places_;
 };
 
-// An order in which most neighbors are near each other, so that what a search looks at is in the
-// cache: breadth first.
+// Rows in an order in which most neighbors are near each other, so that what a search looks at is in
+// the cache: breadth first. Their heads are places in it.
 template <class Capacity>
-SiteOrder near_order(const GraphRows<Capacity>& rows) {
-    Pause pause;
-    std::vector<Site> order;
-    order.reserve(static_cast<std::size_t>(rows.sites()));
-    std::vector<char> seen(static_cast<std::size_t>(rows.sites()), 0);
-    const auto enlist = [&](Site v) {
-        if (seen[static_cast<std::size_t>(v)]) return;
-        seen[static_cast<std::size_t>(v)] = 1;
-        order.push_back(v);
-        rows.fetch_begin(v);
-    };
-    std::size_t next = 0;
-    for (Site root = 0; root < rows.sites(); ++root) {
-        enlist(root);
-        for (; next < order.size(); ++next) {
-            if (next + kAhead < order.size()) rows.fetch(order[next + kAhead]);
-            const auto [from, to] = rows.of(order[next]);
-            pause(static_cast<std::int64_t>(8 + 2 * (to - from)));
-            for (std::size_t k = from; k < to; ++k) enlist(rows.halves[k].head);
+struct NearRows {
+    SiteOrder order;
+    GraphRows<Capacity> rows;
+
+    explicit NearRows(const GraphRows<Capacity>& from) : rows(from.sites(), from.number) {
+        std::vector<Site> callers;
+        std::vector<Site> places(from.begins.size(), -1);
+        callers.reserve(from.begins.size());
+        const auto enlist = [&](Site v) {
+            Site& place = places[static_cast<std::size_t>(v)];
+            if (place < 0) {
+                place = static_cast<Site>(callers.size());
+                callers.push_back(v);
+                from.fetch_begin(v);
+            }
+            return place;
+        };
+        Pause pause;
+        std::size_t next = 0;
+        std::size_t to = 0;
+        for (Site root = 0; root < from.sites(); ++root) {
+            enlist(root);
+            for (; next < callers.size(); ++next) {
+                if (next + kAhead < callers.size()) from.fetch(callers[next + kAhead]);
+                const auto [begin, end] = from.of(callers[next]);
+                pause(static_cast<std::int64_t>(8 + 2 * (end - begin)));
+                rows.begins[next] = to;
+                for (std::size_t k = begin; k < end; ++k) {
+                    rows.halves[to++] = {enlist(from.halves[k].head), from.halves[k].capacity};
+                }
+            }
         }
+        rows.begins[next] = to;
+        order = SiteOrder(std::move(callers), std::move(places));
     }
-    return SiteOrder(std::move(order));
-}
+};
 
 }  // namespace dope
