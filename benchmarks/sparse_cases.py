@@ -13,7 +13,7 @@ around it. The picture x is .35 or .65 by the truth, plus normal noise of deviat
 r = ((x - .35)^2 - (x - .65)^2) / (2 * .3^2):
 
     e ("easy")    unary = -rint(100 r): every site says something
-    h ("hard")    unary = -rint(50 r) under weights ten times as strong, and 40 seeds of some sites with -12000 or
+    h ("hard")    unary = -rint(50 r) under weights five times as strong, and 40 seeds of some sites with -12000 or
                   +12000, by the truth at their centre
     w(p, q)       = 1 + rint(lam exp(-2 (x_p - x_q)^2) exp(-(d / D)^2 / 2)), d being the distance and D its median
 
@@ -205,9 +205,7 @@ def make(name: str, *, quick: bool = False) -> Sparse:
     return Sparse(name + QUICK * quick, unary.astype(np.int32), *ends)
 
 
-def _seed(
-    unary: Reals, truth: Labels, first: Ints, second: Ints, draw: np.random.Generator, *, dots: int
-) -> None:
+def _seed(unary: Reals, truth: Labels, first: Ints, second: Ints, draw: np.random.Generator, *, dots: int) -> None:
     """Set `unary` around random sites to what the truth says there."""
     centres = draw.integers(0, len(unary), dots)
     dot = np.full(len(unary), -1)

@@ -12,7 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import BinaryLabels, Mask, Sites, Span, as_array, as_numbers, as_reals, check_finite, core_reads, measure_span
+from dope.arrays import (
+    BinaryLabels,
+    Mask,
+    Sites,
+    Span,
+    as_array,
+    as_numbers,
+    as_reals,
+    check_finite,
+    core_reads,
+    measure_span,
+)
 from dope.errors import InputError
 from dope.pairs.boxes import ends
 from dope.pairs.fused import LabelNumbers, Table, half_curl, half_slope, halved_curl, halved_slope
