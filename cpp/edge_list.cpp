@@ -47,9 +47,8 @@ template <class Place>
 void sort_row(Half<Place>* begin, Half<Place>* end) {
     constexpr std::ptrdiff_t kShort = 32;
     if (end - begin > kShort) {
-        std::stable_sort(begin, end, [](const Half<Place>& a, const Half<Place>& b) {
-            return a.high < b.high;
-        });
+        std::stable_sort(
+            begin, end, [](const Half<Place>& a, const Half<Place>& b) { return a.high < b.high; });
         return;
     }
     for (Half<Place>* next = begin + 1; next < end; ++next) {
@@ -76,9 +75,9 @@ EdgeList shortened(EdgeList list, Index count) {
     return fewer;
 }
 
-// Two to the power of so many stretches of memory are written to by turns: each edge is brought near
-// its place before it is put there, for written at once to where it belongs, most would miss the
-// cache.
+// Two to the power of so many stretches of memory are written to by turns: each edge is brought
+// near its place before it is put there, for written at once to where it belongs, most would miss
+// the cache.
 constexpr int kBuckets = 9;
 
 // Edges as callers write them, read a few at a time into arrays of one type.

@@ -6,8 +6,8 @@ namespace dope {
 
 namespace {
 
-// values[from(k)] for every place k, as the network has its sites; read where they are where nothing
-// moves.
+// values[from(k)] for every place k, as the network has its sites; read where they are where
+// nothing moves.
 template <class T>
 class Placed {
   public:
@@ -96,12 +96,10 @@ class BlockGraphFlow final : public BlockFlowOf<GraphNetwork<Capacity>> {
 
     void price(std::size_t k, const double* unary, const double* before) override {
         const std::size_t size = this->sites(k);
-        Base::price(k, Placed(ranks(k), unary, size).data(),
-                    Placed(ranks(k), before, size).data());
+        Base::price(k, Placed(ranks(k), unary, size).data(), Placed(ranks(k), before, size).data());
     }
     void labels(std::size_t k, bool of_all, bool* out) const override {
-        read_labels(ranks(k), this->sites(k), out,
-                    [&](bool* to) { Base::labels(k, of_all, to); });
+        read_labels(ranks(k), this->sites(k), out, [&](bool* to) { Base::labels(k, of_all, to); });
     }
     void bracket(std::size_t g, bool outside, bool* out, const Poll& poll) override {
         if (!order_.moves()) return Base::bracket(g, outside, out, poll);
@@ -228,8 +226,7 @@ auto with_network(std::int64_t sites, Ends ends, const double* weights, std::siz
 
 std::unique_ptr<BlockFlow> block_graph_flow(std::int64_t sites, Ends ends, const double* weights,
                                             std::size_t pairs, double scale, int bits,
-                                            std::vector<std::int32_t> members,
-                                            std::size_t number) {
+                                            std::vector<std::int32_t> members, std::size_t number) {
     return with_width(bits, [&](auto width) -> std::unique_ptr<BlockFlow> {
         using Capacity = decltype(width);
         return with_network<Capacity>(
@@ -244,11 +241,11 @@ std::unique_ptr<GraphFlow> graph_flow(std::int64_t sites, Ends ends, const doubl
                                       std::size_t pairs, double scale, int bits) {
     return with_width(bits, [&](auto width) -> std::unique_ptr<GraphFlow> {
         using Capacity = decltype(width);
-        return with_network<Capacity>(
-            sites, ends, weights, pairs, scale, [&](auto network, auto order) {
-                return std::make_unique<GraphFlowOf<Capacity>>(std::move(network),
-                                                               std::move(order), scale);
-            });
+        return with_network<Capacity>(sites, ends, weights, pairs, scale,
+                                      [&](auto network, auto order) {
+                                          return std::make_unique<GraphFlowOf<Capacity>>(
+                                              std::move(network), std::move(order), scale);
+                                      });
     });
 }
 

@@ -1,7 +1,7 @@
-// A sparse graph as a network: a record per site, and the arcs of a site one after the other, in the
-// order of the caller's pairs where sites keep their numbers. What is asked of a neighbor lies
-// together, since in a graph every neighbor is likely a cache line of its own; and an arc knows what
-// can still flow back, so that nobody has to look at the other end of it.
+// A sparse graph as a network: a record per site, and the arcs of a site one after the other, in
+// the order of the caller's pairs where sites keep their numbers. What is asked of a neighbor lies
+// together, since in a graph every neighbor is likely a cache line of its own; and an arc knows
+// what can still flow back, so that nobody has to look at the other end of it.
 #pragma once
 
 #include <utility>

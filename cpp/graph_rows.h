@@ -49,9 +49,9 @@ inline void prefetch([[maybe_unused]] const void* place) {
 // So many sites ahead.
 inline constexpr std::size_t kAhead = 8;
 
-// The pairs of every site: half a pair with each of its ends, those that have the site second before
-// those that have it first, and otherwise in the order of the caller's pairs. Pairs are undirected
-// and between different sites.
+// The pairs of every site: half a pair with each of its ends, those that have the site second
+// before those that have it first, and otherwise in the order of the caller's pairs. Pairs are
+// undirected and between different sites.
 template <class Capacity>
 struct GraphRows {
     struct Half {
@@ -70,8 +70,8 @@ struct GraphRows {
           number(2 * pairs),
           halves(std::make_unique_for_overwrite<Half[]>(number)) {
         require_scale(scale);
-        // First sites mostly come in order. The halves of second sites are brought near their places
-        // first: written one by one to where they belong, most would miss the cache.
+        // First sites mostly come in order. The halves of second sites are brought near their
+        // places first: written one by one to where they belong, most would miss the cache.
         const int shift = std::max(0, static_cast<int>(std::bit_width(begins.size())) - kBuckets);
         std::vector<std::size_t> bucket((begins.size() >> shift) + 2, 0);
         Pause pause;
@@ -163,8 +163,8 @@ class SiteOrder {
     std::vector<Site> places_;
 };
 
-// Rows in an order in which most neighbors are near each other, so that what a search looks at is in
-// the cache: breadth first. Their heads are places in it.
+// Rows in an order in which most neighbors are near each other, so that what a search looks at is
+// in the cache: breadth first. Their heads are places in it.
 template <class Capacity>
 struct NearRows {
     SiteOrder order;

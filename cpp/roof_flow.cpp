@@ -19,7 +19,8 @@ class Components {
     template <class Among>
     Components(const Network& network, Among&& among)
         : network_(network), nodes_(index(network.sites())) {
-        for (Site v = 0; v < network.sites(); ++v) nodes_[index(v)].component = among(v) ? kNone : kOut;
+        for (Site v = 0; v < network.sites(); ++v)
+            nodes_[index(v)].component = among(v) ? kNone : kOut;
         for (Site v = 0; v < network.sites(); ++v) {
             pause_(1);
             if (node(v).component == kNone) visit(v);

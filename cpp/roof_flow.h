@@ -13,8 +13,8 @@
 // site has a label if y_i and y'_i are not in one strongly connected component, and takes it from
 // whichever of the two comes later in a topological order of the components (Billionnet, Jaumard
 // 1989; Kolmogorov, Rother 2007). Who reaches whom is the same whatever the maximum flow (Picard,
-// Queyranne 1980). Of the topological orders the one is taken in which the lowest number goes first,
-// so that labels do not depend on the flow either.
+// Queyranne 1980). Of the topological orders the one is taken in which the lowest number goes
+// first, so that labels do not depend on the flow either.
 #pragma once
 
 #include <memory>

@@ -35,7 +35,7 @@ def listed(pairs: Pairs) -> Edges:
         weights = native.weights(m)[tail].ravel()
         column = (numbers[tail].ravel(), numbers[head].ravel(), weights)
         weighing = weights != 0.0
-        columns.append(column if weighing.all() else tuple(values[weighing] for values in column))  # type: ignore[arg-type]
+        columns.append(column if weighing.all() else tuple(values[weighing] for values in column))
     first, second, weights = (np.concatenate(column) for column in zip(*columns, strict=True))
     return first, second, weights
 
