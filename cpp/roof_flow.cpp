@@ -1,5 +1,6 @@
 #include "roof_flow.h"
 
+#include <atomic>
 #include <queue>
 
 #include "graph_network.h"
@@ -158,6 +159,23 @@ class Components {
     std::vector<Site> lowest_;  // of a component
 };
 
+// One thread at a time: another one is refused.
+class Turn {
+  public:
+    explicit Turn(std::atomic<bool>& busy) : busy_(busy) {
+        if (busy_.exchange(true)) {
+            throw std::runtime_error(
+                "this flow is at work in another thread: expected one thread at a time");
+        }
+    }
+    ~Turn() { busy_ = false; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+  private:
+    std::atomic<bool>& busy_;
+};
+
 template <class Capacity>
 class RoofFlowOf final : public RoofFlow {
   public:
@@ -169,6 +187,7 @@ class RoofFlowOf final : public RoofFlow {
     std::int64_t sites() const override { return flow_.network().sites() / 2; }
 
     void minimize(const double* unary, const Poll& poll) override {
+        const Turn turn(busy_);
         for (std::size_t i = 0; i < twice_.size() / 2; ++i) {
             twice_[2 * i] = unary[i];
             twice_[2 * i + 1] = -unary[i];
@@ -178,6 +197,7 @@ class RoofFlowOf final : public RoofFlow {
 
     void change(const std::int64_t* sites, const double* unary, std::size_t count,
                 const Poll& poll) override {
+        const Turn turn(busy_);
         std::vector<std::int64_t> places;
         std::vector<double> prices;
         for (std::size_t k = 0; k < count; ++k) {
@@ -188,6 +208,7 @@ class RoofFlowOf final : public RoofFlow {
     }
 
     void labels(bool of_some, bool* known, bool* label, const Poll& poll) override {
+        const Turn turn(busy_);
         const std::size_t size = twice_.size();
         const auto reached = std::make_unique_for_overwrite<bool[]>(size);
         flow_.labels(false, reached.get(), poll);
@@ -200,8 +221,14 @@ class RoofFlowOf final : public RoofFlow {
         if (of_some && !all) add_implied(known, label);
     }
 
-    ExactSum minimum() const override { return flow_.minimum(); }
-    void check() override { flow_.check(); }
+    ExactSum minimum() const override {
+        const Turn turn(busy_);
+        return flow_.minimum();
+    }
+    void check() override {
+        const Turn turn(busy_);
+        flow_.check();
+    }
     std::size_t bytes() const override { return flow_.bytes() + twice_.size() * sizeof(double); }
 
   private:
@@ -222,6 +249,7 @@ class RoofFlowOf final : public RoofFlow {
     }
 
     MaxFlow<Network> flow_;
+    mutable std::atomic<bool> busy_{false};
     std::vector<double> twice_;  // the unary of y and y'
 };
 
