@@ -215,8 +215,8 @@ def _child(request: Record) -> Record:
     abouts = {}
     for name in request["solvers"]:
         known = flow.described(instance, SOLVERS[name], 0)
-        needed = SOLVERS[name].bytes_needed(instance)
-        abouts[name] = known | {"skipped": solvers.refusal(SOLVERS[name], instance), "bytes_needed": needed}
+        known["bytes_needed"] = SOLVERS[name].bytes_needed(instance)
+        abouts[name] = known | {"skipped": solvers.refusal(SOLVERS[name], instance), "pairs": instance.pairs}
     return {"abouts": abouts}
 
 
@@ -229,9 +229,8 @@ def table(records: Iterable[Record]) -> str:
         peers_found = [seconds for name, seconds in medians.items() if name != OURS.name and seconds is not None]
         ours, first = medians[OURS.name], found[0]
         ratio = min(peers_found) / ours if ours and peers_found else None
-        pairs = round(first["neighbours"] * first["sites"] / 2)
         cells = [tables.number(seconds, ".3f") for seconds in medians.values()]
-        rows.append([case, f"{first['sites']:,}", f"{pairs:,}", *cells, tables.number(ratio, ".1f")])
+        rows.append([case, f"{first['sites']:,}", f"{first['pairs']:,}", *cells, tables.number(ratio, ".1f")])
     return tables.markdown(head, rows)
 
 
