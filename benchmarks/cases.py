@@ -81,6 +81,17 @@ class Instance:
     def neighbours(self) -> int:
         return 2 * len(self.offsets)
 
+    def edges(self) -> tuple[Ints, Ints, Ints]:
+        """All pairs: first ends, second ends, weights."""
+        numbers = np.arange(self.sites, dtype=np.int32).reshape(self.shape)
+        tails, heads, weights = [], [], []
+        for strengths, offset in zip(self.weights, self.offsets.tolist(), strict=True):
+            tail, head = _ends(offset)
+            tails.append(numbers[tail].ravel())
+            heads.append(numbers[head].ravel())
+            weights.append(strengths[tail].ravel())
+        return np.concatenate(tails), np.concatenate(heads), np.concatenate(weights)
+
     def energy(self, labels: Labels, unary: Ints | None = None) -> int:
         """What the labels cost, with this unary or another one: plain sums that share nothing with any solver."""
         prices = self.unary if unary is None else unary

@@ -230,11 +230,15 @@ def solved(file: str, known: Record, *, limit: float | None) -> Record | None:
     if known["skipped"]:
         print(f"{known['case']}: {known['solver']} left out: {known['skipped']}", file=sys.stderr)
         return known
-    if known["bytes_needed"] > WORTH_TOUCHING:
-        # In yet another process: the one that solves has its peak watched.
-        touch = json.dumps({"touched_bytes": known["bytes_needed"]})
-        subprocess.run([sys.executable, str(Path(__file__).parent / "alone.py"), touch], check=False)
+    touch_memory(known["bytes_needed"])
     return run_child(__file__, {"stage": "solve", "file": file, "about": known, "limit": limit})
+
+
+def touch_memory(needed: int) -> None:
+    """As in `solvers`, but in yet another process: the one that solves has its peak watched."""
+    if needed > WORTH_TOUCHING:
+        touch = json.dumps({"touched_bytes": needed})
+        subprocess.run([sys.executable, str(Path(__file__).parent / "alone.py"), touch], check=False)
 
 
 def run_child(script: str, request: Record) -> Record | None:
@@ -260,7 +264,7 @@ def _child(request: Record) -> Record:
     file = Path(request["file"])
     if request["stage"] == "solve":
         solver = SOLVERS[request["about"]["solver"]]
-        return request["about"] | _solve(cases.Instance.load(file), solver, request["limit"])
+        return request["about"] | solved_here(cases.Instance.load(file), solver, request["limit"])
     try:
         instance = cases.make(request["case"], quick=request["quick"])
     except cases.MissingDataError as error:
@@ -269,7 +273,7 @@ def _child(request: Record) -> Record:
     return {"abouts": about(instance, request["solvers"])}
 
 
-def _solve(instance: cases.Instance, solver: Solver, limit: float | None) -> Record:
+def solved_here(instance: cases.Instance, solver: Solver, limit: float | None) -> Record:
     """Build, solve and read; the peak is the most memory that these hold, beyond what was there before."""
     stages = solver.stages(instance, instance.unary)
     _forget_peak()

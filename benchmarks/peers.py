@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from cases import Instance, Ints, Labels
-from solvers import OURS, YARDSTICK, Solver, Stages, edge_list, negative, terminals
+from solvers import OURS, YARDSTICK, Solver, Stages, negative, terminals
 
 # Beyond this many pairs a solver that is fed pair by pair from Python, or from Python's lists, is measured by how it is
 # fed.
@@ -42,7 +42,7 @@ class Arcs:
 
     @classmethod
     def of(cls, instance: Instance, unary: Ints) -> Arcs:
-        first, second, weights = edge_list(instance)
+        first, second, weights = instance.edges()
         source, sink = instance.sites, instance.sites + 1
         gives, takes = (terminal.ravel() for terminal in terminals(unary))
         given, taken = np.flatnonzero(gives), np.flatnonzero(takes)
@@ -77,7 +77,7 @@ class ThinMaxflow:
     def stages(self, instance: Instance, unary: Ints) -> Stages:
         import thinmaxflow  # type: ignore[import-untyped]
 
-        tails, heads, weights = (ends.tolist() for ends in edge_list(instance))
+        tails, heads, weights = (ends.tolist() for ends in instance.edges())
         to_source, to_sink = (terminal.ravel().tolist() for terminal in terminals(unary))
 
         def build() -> Any:
@@ -283,7 +283,7 @@ class Gco:
     def stages(self, instance: Instance, unary: Ints) -> Stages:
         from gco import GCO
 
-        first, second, weights = edge_list(instance)
+        first, second, weights = instance.edges()
         low, high = np.minimum(first, second), np.maximum(first, second)
         weights = weights.astype(np.int32)
         to_source, to_sink = terminals(unary)

@@ -263,18 +263,5 @@ def negative(unary: Ints) -> int:
     return int(np.minimum(unary, 0).sum(dtype=np.int64))
 
 
-def edge_list(instance: Instance) -> tuple[Ints, Ints, Ints]:
-    """All pairs: first ends, second ends, weights."""
-    numbers = np.arange(instance.sites, dtype=np.int32).reshape(instance.shape)
-    tails, heads, weights = [], [], []
-    for strengths, offset in zip(instance.weights, instance.offsets.tolist(), strict=True):
-        tail = tuple(slice(max(0, -s), -s if s > 0 else None) for s in offset)
-        head = tuple(slice(max(0, s), s if s < 0 else None) for s in offset)
-        tails.append(numbers[tail].ravel())
-        heads.append(numbers[head].ravel())
-        weights.append(strengths[tail].ravel())
-    return np.concatenate(tails), np.concatenate(heads), np.concatenate(weights)
-
-
 OURS = Dope()
 YARDSTICK = PyMaxflow()

@@ -47,12 +47,13 @@ QUIET_LOAD = 2.5
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#8c8c8c"
 
 
-def newest(records: Iterable[Record]) -> dict[str, list[Record]]:
+def newest(records: Iterable[Record], cases: Iterable[str] = RECIPES) -> dict[str, list[Record]]:
     """The lines of each case's newest commit, in the order of the cases."""
+    named = tuple(cases)
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record["case"], []).append(record)
-    order = [*RECIPES, *(name + QUICK for name in RECIPES)]
+    order = [*named, *(name + QUICK for name in named)]
     chosen = {}
     for case in sorted(groups, key=order.index):
         last = max(groups[case], key=lambda record: str(record["date"]))["commit"]

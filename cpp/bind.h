@@ -25,6 +25,7 @@ void bind_scan(nb::module_& m);
 void bind_edges(nb::module_& m);
 void bind_weights(nb::module_& m);
 void bind_flow(nb::module_& m);
+void bind_roof(nb::module_& m);
 void bind_coupling(nb::module_& m);
 void bind_blocks(nb::module_& m);
 void bind_standpoint(nb::module_& m);

@@ -3,6 +3,7 @@
 
 #include "at_work.h"
 #include "bind.h"
+#include "bind_ends.h"
 #include "block_flow.h"
 
 namespace dope {
@@ -258,14 +259,12 @@ void bind_blocks(nb::module_& m) {
             "graph",
             [](std::int64_t sites, const nb::object& edges, const nb::object& weights, double scale,
                int bits, const nb::object& members, std::int64_t number) {
-                const AnyArray found = array_from(edges, "edges");
-                const Index pairs = found.ndim() == 2 ? static_cast<Index>(found.shape(0)) : 0;
-                const Contiguous<std::int64_t> ends(edges, {pairs, 2}, "edges", "int64");
-                const Contiguous<double> values(weights, {pairs}, "weights", "float64");
+                const EdgeArrays pairs(edges);
+                const Contiguous<double> values(weights, {pairs.count()}, "weights", "float64");
                 auto of_sites = members_from(members, sites, number);
                 return at_work([&](const Poll&) {
-                    return block_graph_flow(sites, ends.data(), values.data(),
-                                            static_cast<std::size_t>(pairs), scale, bits,
+                    return block_graph_flow(sites, pairs.ends(), values.data(),
+                                            static_cast<std::size_t>(pairs.count()), scale, bits,
                                             std::move(of_sites), static_cast<std::size_t>(number));
                 });
             },

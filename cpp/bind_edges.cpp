@@ -14,6 +14,13 @@ SiteView sites_view(const AnyArray& array, const std::string& name) {
     refuse_dtype(array, name, "int32 or int64");
 }
 
+WeightView weights_view(const AnyArray& array) {
+    if (array.dtype() == nb::dtype<std::int32_t>()) return view_of<std::int32_t>(array);
+    if (array.dtype() == nb::dtype<float>()) return view_of<float>(array);
+    if (array.dtype() == nb::dtype<double>()) return view_of<double>(array);
+    refuse_dtype(array, "weights", "int32, float32 or float64");
+}
+
 // How many there are of an array with one axis.
 Index length_of(nb::handle object, const std::string& name) {
     const AnyArray array = array_from(object, name);
@@ -32,10 +39,9 @@ nb::tuple sort(Index sites, nb::handle first, nb::handle second, nb::handle weig
     const AnyArray values = array_from(weights, "weights");
     require_shape(seconds, {count}, "second");
     require_shape(values, {count}, "weights");
-    require_dtype<double>(values, "weights", "float64");
     const SiteView one = sites_view(firsts, "first");
     const SiteView other = sites_view(seconds, "second");
-    const View<double> numbers = view_of<double>(values);
+    const WeightView numbers = weights_view(values);
     BadEdges bad;
     EdgeList list;
     at_work([&](const Poll& poll) {

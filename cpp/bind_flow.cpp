@@ -2,6 +2,7 @@
 
 #include "at_work.h"
 #include "bind.h"
+#include "bind_ends.h"
 #include "flow.h"
 
 namespace dope {
@@ -105,13 +106,11 @@ void bind_flow(nb::module_& m) {
                                 "Minimum cuts on a sparse graph, each going on from the last.");
     graph.def(nb::new_([](std::int64_t sites, const nb::object& edges, const nb::object& weights,
                           double scale, int bits) {
-                  const AnyArray found = array_from(edges, "edges");
-                  const Index pairs = found.ndim() == 2 ? static_cast<Index>(found.shape(0)) : 0;
-                  const Contiguous<std::int64_t> ends(edges, {pairs, 2}, "edges", "int64");
-                  const Contiguous<double> values(weights, {pairs}, "weights", "float64");
+                  const EdgeArrays pairs(edges);
+                  const Contiguous<double> values(weights, {pairs.count()}, "weights", "float64");
                   return at_work([&](const Poll&) {
-                      return graph_flow(sites, ends.data(), values.data(),
-                                        static_cast<std::size_t>(pairs), scale, bits);
+                      return graph_flow(sites, pairs.ends(), values.data(),
+                                        static_cast<std::size_t>(pairs.count()), scale, bits);
                   });
               }),
               nb::arg("sites"), nb::arg("edges"), nb::arg("weights"), nb::arg("scale"),

@@ -97,9 +97,8 @@ class BlockFlow {
 std::unique_ptr<BlockFlow> block_grid_flow(const GridWeights& weights, double scale, int bits,
                                            const std::vector<Point>& cuts);
 // `members` says for every site which of `number` blocks it belongs to.
-std::unique_ptr<BlockFlow> block_graph_flow(std::int64_t sites, const Vertex* ends,
-                                            const double* weights, std::size_t pairs, double scale,
-                                            int bits, std::vector<std::int32_t> members,
-                                            std::size_t number);
+std::unique_ptr<BlockFlow> block_graph_flow(std::int64_t sites, Ends ends, const double* weights,
+                                            std::size_t pairs, double scale, int bits,
+                                            std::vector<std::int32_t> members, std::size_t number);
 
 }  // namespace dope

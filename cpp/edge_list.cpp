@@ -1,6 +1,9 @@
 #include "edge_list.h"
 
+#include <array>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <unordered_map>
 
@@ -26,23 +29,32 @@ T& at(std::vector<T>& list, Index k) {
     return list[static_cast<std::size_t>(k)];
 }
 
-// A pair without its first site.
+// A pair without its lower site.
+template <class Place>
 struct Half {
-    std::int64_t second;
+    Place high;
     double weight;
 };
 
-void sort_row(Half* begin, Half* end) {
+template <class Place>
+struct Edge {
+    Place low;
+    Place high;
+    double weight;
+};
+
+template <class Place>
+void sort_row(Half<Place>* begin, Half<Place>* end) {
     constexpr std::ptrdiff_t kShort = 32;
     if (end - begin > kShort) {
-        std::stable_sort(begin, end,
-                         [](const Half& a, const Half& b) { return a.second < b.second; });
+        std::stable_sort(
+            begin, end, [](const Half<Place>& a, const Half<Place>& b) { return a.high < b.high; });
         return;
     }
-    for (Half* next = begin + 1; next < end; ++next) {
-        const Half moved = *next;
-        Half* place = next;
-        for (; place > begin && moved.second < (place - 1)->second; --place) *place = *(place - 1);
+    for (Half<Place>* next = begin + 1; next < end; ++next) {
+        const Half<Place> moved = *next;
+        Half<Place>* place = next;
+        for (; place > begin && moved.high < (place - 1)->high; --place) *place = *(place - 1);
         *place = moved;
     }
 }
@@ -63,66 +75,131 @@ EdgeList shortened(EdgeList list, Index count) {
     return fewer;
 }
 
-template <class Ends, class OtherEnds>
-EdgeList sorted(Index sites, const Ends& first, const OtherEnds& second,
-                const View<double>& weights, Index count, const Poll& poll) {
-    const auto low_of = [&](Index k) {
-        return std::min<std::int64_t>(first.start[k * first.strides[0]],
-                                      second.start[k * second.strides[0]]);
-    };
-    const auto high_of = [&](Index k) {
-        return std::max<std::int64_t>(first.start[k * first.strides[0]],
-                                      second.start[k * second.strides[0]]);
-    };
-    const auto weight_of = [&](Index k) { return weights.start[k * weights.strides[0]]; };
+// Two to the power of so many stretches of memory are written to by turns: each edge is brought
+// near its place before it is put there, for written at once to where it belongs, most would miss
+// the cache.
+constexpr int kBuckets = 9;
 
-    std::vector<Index> row(static_cast<std::size_t>(sites) + 1, 0);  // where a site's pairs begin
+// Edges as callers write them, read a few at a time into arrays of one type.
+class EdgeReader {
+  public:
+    EdgeReader(const SiteView& first, const SiteView& second, const WeightView& weights,
+               Index count, const Poll& poll)
+        : first_(first), second_(second), weights_(weights), count_(count), poll_(poll) {}
+
+    // visit(low, high, weight) of all edges, in the caller's order.
+    template <class Visit>
+    void operator()(Visit&& visit) {
+        for (Index from = 0; from < count_; from += kFew) {
+            if (from % kBetweenPolls == 0 && poll_ && poll_()) throw Interrupted();
+            const Index number = std::min(kFew, count_ - from);
+            read(first_, from, number, one_);
+            read(second_, from, number, other_);
+            read(weights_, from, number, weight_);
+            for (std::size_t k = 0; k < static_cast<std::size_t>(number); ++k) {
+                visit(std::min(one_[k], other_[k]), std::max(one_[k], other_[k]), weight_[k]);
+            }
+        }
+    }
+
+  private:
+    static constexpr Index kFew = 512;
+    static constexpr Index kBetweenPolls = 1 << 16;
+
+    template <class AnyView, class T>
+    static void read(const AnyView& view, Index from, Index number, std::array<T, kFew>& out) {
+        std::visit(
+            [&](const auto& typed) {
+                const auto* place = typed.start + from * typed.strides[0];
+                for (std::size_t k = 0; k < static_cast<std::size_t>(number); ++k) {
+                    out[k] = static_cast<T>(*place);
+                    place += typed.strides[0];
+                }
+            },
+            view);
+    }
+
+    const SiteView& first_;
+    const SiteView& second_;
+    const WeightView& weights_;
+    Index count_;
+    const Poll& poll_;
+    std::array<std::int64_t, kFew> one_;
+    std::array<std::int64_t, kFew> other_;
+    std::array<double, kFew> weight_;
+};
+
+template <class Place>
+EdgeList sorted(Index sites, Index count, const Poll& poll, EdgeReader for_each) {
+    const int shift =
+        std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(sites))) - kBuckets);
+    std::vector<Index> bucket(static_cast<std::size_t>(sites >> shift) + 2, 0);
     bool in_order = true;
     std::int64_t last_low = -1;
     std::int64_t last_high = -1;
-    for_all(count, poll, [&](Index k) {
-        const std::int64_t low = low_of(k);
-        const std::int64_t high = high_of(k);
-        ++at(row, low + 1);
+    for_each([&](std::int64_t low, std::int64_t high, double) {
+        ++at(bucket, (low >> shift) + 1);
         in_order &= last_low < low || (last_low == low && last_high < high);
         last_low = low;
         last_high = high;
     });
     EdgeList list = list_of(count);
     if (in_order) {
-        for_all(count, poll, [&](Index k) {
-            list.first[static_cast<std::size_t>(k)] = low_of(k);
-            list.second[static_cast<std::size_t>(k)] = high_of(k);
-            list.weights[static_cast<std::size_t>(k)] = 0.0 + weight_of(k);
+        std::size_t to = 0;
+        for_each([&](std::int64_t low, std::int64_t high, double weight) {
+            list.first[to] = low;
+            list.second[to] = high;
+            list.weights[to++] = 0.0 + weight;
         });
         return list;
     }
-    std::partial_sum(row.begin(), row.end(), row.begin());
-    auto halves = std::make_unique_for_overwrite<Half[]>(static_cast<std::size_t>(count));
-    for_all(count, poll, [&](Index k) {
-        halves[static_cast<std::size_t>(at(row, low_of(k))++)] = {high_of(k), weight_of(k)};
+    std::partial_sum(bucket.begin(), bucket.end(), bucket.begin());
+    const auto edges =
+        std::make_unique_for_overwrite<Edge<Place>[]>(static_cast<std::size_t>(count));
+    for_each([&](std::int64_t low, std::int64_t high, double weight) {
+        edges[static_cast<std::size_t>(at(bucket, low >> shift)++)] = {
+            static_cast<Place>(low), static_cast<Place>(high), weight};
     });
-    // Now row[v] is where the pairs of v end.
-    Index found = 0;
+    // Now bucket[k] is where the edges of bucket k end.
+    std::vector<Index> row;
+    std::vector<Half<Place>> halves;
+    std::size_t to = 0;
     Index begin = 0;
-    for_all(sites, poll, [&](Index v) {
-        const Index end = at(row, v);
-        sort_row(halves.get() + begin, halves.get() + end);
-        for (Index k = begin; k < end; ++k) {
-            const Half& half = halves[static_cast<std::size_t>(k)];
-            const auto to = static_cast<std::size_t>(found);
-            if (k > begin && half.second == list.second[to - 1]) {
-                list.weights[to - 1] += half.weight;
-                continue;
+    for (Index k = 0; k + 1 < static_cast<Index>(bucket.size()); ++k) {
+        if (poll && poll()) throw Interrupted();
+        const Index end = at(bucket, k);
+        const std::int64_t base = k << shift;
+        row.assign((std::size_t{1} << shift) + 1, 0);
+        if (halves.size() < static_cast<std::size_t>(end - begin)) {
+            halves.resize(static_cast<std::size_t>(end - begin));
+        }
+        const Edge<Place>* const here = edges.get() + begin;
+        const Index number = end - begin;
+        for (Index e = 0; e < number; ++e) ++at(row, here[e].low - base + 1);
+        std::partial_sum(row.begin(), row.end(), row.begin());
+        for (Index e = 0; e < number; ++e) {
+            at(halves, at(row, here[e].low - base)++) = {here[e].high, here[e].weight};
+        }
+        // Now row[v] is where the halves of v end.
+        Index first = 0;
+        for (Index v = 0; first < number; ++v) {
+            const Index last = at(row, v);
+            sort_row(halves.data() + first, halves.data() + last);
+            for (Index e = first; e < last; ++e) {
+                const Half<Place>& half = at(halves, e);
+                if (e > first && half.high == at(halves, e - 1).high) {
+                    list.weights[to - 1] += half.weight;
+                    continue;
+                }
+                list.first[to] = base + v;
+                list.second[to] = half.high;
+                list.weights[to++] = 0.0 + half.weight;
             }
-            list.first[to] = v;
-            list.second[to] = half.second;
-            list.weights[to] = 0.0 + half.weight;
-            ++found;
+            first = last;
         }
         begin = end;
-    });
-    return shortened(std::move(list), found);
+    }
+    return shortened(std::move(list), static_cast<Index>(to));
 }
 
 // Which offset leads from one site to another. Most pairs have one of the offsets that led just as
@@ -204,12 +281,11 @@ BadEdges find_bad_edges(Index sites, const SiteView& first, const SiteView& seco
 }
 
 EdgeList sort_edges(Index sites, const SiteView& first, const SiteView& second,
-                    const View<double>& weights, Index count, const Poll& poll) {
-    return std::visit(
-        [&](const auto& one, const auto& other) {
-            return sorted(sites, one, other, weights, count, poll);
-        },
-        first, second);
+                    const WeightView& weights, Index count, const Poll& poll) {
+    const EdgeReader edges(first, second, weights, count, poll);
+    const bool narrow = sites <= std::numeric_limits<std::uint32_t>::max();
+    return narrow ? sorted<std::uint32_t>(sites, count, poll, edges)
+                  : sorted<std::int64_t>(sites, count, poll, edges);
 }
 
 Strength strength_of(Index sites, const std::int64_t* first, const std::int64_t* second,

@@ -13,6 +13,7 @@ namespace dope {
 
 // Sites as callers write them.
 using SiteView = std::variant<View<std::int32_t>, View<std::int64_t>>;
+using WeightView = std::variant<View<std::int32_t>, View<float>, View<double>>;
 
 // Pairs (first[k], second[k]) with weights, `count` of them.
 struct EdgeList {
@@ -34,7 +35,7 @@ BadEdges find_bad_edges(Index sites, const SiteView& first, const SiteView& seco
 // Each pair once, the lower site first, in lexicographic order. Weights of parallel pairs are added
 // up in the order they were given in, from 0 on. All sites are below `sites`.
 EdgeList sort_edges(Index sites, const SiteView& first, const SiteView& second,
-                    const View<double>& weights, Index count, const Poll& poll);
+                    const WeightView& weights, Index count, const Poll& poll);
 
 // The greatest sum of |weight|, and the greatest number, of the pairs of one site. A sum goes over
 // the pairs that have the site first, then over the others.

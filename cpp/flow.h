@@ -14,6 +14,22 @@ namespace dope {
 // One end of a pair as the caller gives it.
 using Vertex = std::int64_t;
 
+// The ends of pairs, in two arrays or by turns in one.
+class Ends {
+  public:
+    Ends(const Vertex* first, const Vertex* second) : first_(first), second_(second), step_(1) {}
+    // The first pair's ends, then the next one's.
+    Ends(const Vertex* by_turns) : first_(by_turns), second_(by_turns + 1), step_(2) {}
+
+    Vertex first(std::size_t e) const { return first_[step_ * e]; }
+    Vertex second(std::size_t e) const { return second_[step_ * e]; }
+
+  private:
+    const Vertex* first_;
+    const Vertex* second_;
+    std::size_t step_;
+};
+
 // See MaxFlow. One thread at a time: another one is refused.
 class Flow {
   public:
@@ -67,7 +83,7 @@ std::unique_ptr<GridFlow> grid_flow(const GridWeights& weights, double scale, in
                                     const Poll& poll);
 std::size_t grid_flow_bytes(const Point& shape, const std::vector<Point>& offsets, int bits);
 
-std::unique_ptr<GraphFlow> graph_flow(std::int64_t sites, const Vertex* ends, const double* weights,
+std::unique_ptr<GraphFlow> graph_flow(std::int64_t sites, Ends ends, const double* weights,
                                       std::size_t pairs, double scale, int bits);
 std::size_t graph_flow_bytes(std::int64_t sites, std::int64_t pairs, int bits);
 

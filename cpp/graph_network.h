@@ -1,12 +1,16 @@
-// A sparse graph as a network: the arcs of a site are consecutive, in the order of the caller's
-// pairs.
+// A sparse graph as a network: a record per site, and the arcs of a site one after the other, in
+// the order of the caller's pairs where sites keep their numbers. What is asked of a neighbor lies
+// together, since in a graph every neighbor is likely a cache line of its own; and an arc knows
+// what can still flow back, so that nobody has to look at the other end of it.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "capacities.h"
 #include "flow.h"
 #include "function_ref.h"
+#include "graph_rows.h"
 #include "parent.h"
 #include "pause.h"
 #include "shared_array.h"
@@ -20,94 +24,100 @@ class GraphNetwork {
     using Excess = typename Width<Capacity>::Excess;
     // A stored arc. 32 bits: a site may neighbor all others.
     using StoredArc = std::uint32_t;
-    static constexpr std::int64_t kMostArcs = kMostSites - 2;
 
-    // `ends` holds two vertices per pair; pairs are undirected, between different sites, each given
-    // once.
-    GraphNetwork(std::int64_t sites, const Vertex* ends, const double* weights, std::size_t pairs,
-                 double scale)
-        : rows_(checked_rows(sites)),
-          heads_(2 * pairs),
-          opposites_(2 * pairs),
-          residual_(2 * pairs),
-          level_(static_cast<std::size_t>(sites)),
-          parent_(static_cast<std::size_t>(sites)) {
-        std::fill(parent_.begin(), parent_.end(), Parent<StoredArc>::kNone);
+    // for_each(visit): visit(edge, site, other site, weight) of `pairs` pairs, the same each time.
+    // Sites stay where they are, and arcs come in the order of their pairs.
+    template <class ForEach>
+    GraphNetwork(std::int64_t sites, std::size_t pairs, double scale, ForEach&& for_each)
+        : records_(GraphRows<Capacity>::checked(sites) + 1), arcs_(2 * pairs) {
         require_scale(scale);
         Pause pause;
-        for (std::size_t e = 0; e < 2 * pairs; ++e) {
+        for_each([&](std::size_t, Site i, Site j, double) {
             pause(4);
-            if (ends[e] < 0 || ends[e] >= sites) {
-                throw std::invalid_argument("edge " + std::to_string(e / 2) + " ends at site " +
-                                            std::to_string(ends[e]) + ": expected 0 to " +
-                                            std::to_string(sites - 1));
-            }
-            ++rows_[static_cast<std::size_t>(ends[e]) + 1];
+            ++record(i).begin;
+            ++record(j).begin;
+        });
+        std::size_t begin = 0;
+        for (Record& one : records_) {
+            one.parent = Parent<StoredArc>::kNone;
+            begin += std::exchange(one.begin, begin);
         }
-        for (std::size_t v = 1; v < rows_.size(); ++v) rows_[v] += rows_[v - 1];
-
-        std::vector<Arc> filled(static_cast<std::size_t>(sites), 0);
-        std::vector<std::int64_t> sums(static_cast<std::size_t>(sites), 0);
-        for (std::size_t e = 0; e < pairs; ++e) {
-            pause(32);
-            const auto i = static_cast<Site>(ends[2 * e]);
-            const auto j = static_cast<Site>(ends[2 * e + 1]);
-            if (i == j) {
-                throw std::invalid_argument("edge " + std::to_string(e) + " joins site " +
-                                            std::to_string(i) + " to itself: expected two sites");
-            }
-            const double capacity = capacity_or_minus_one<Capacity>(weights[e], scale);
+        std::vector<Arc> filled(records_.size(), 0);
+        for_each([&](std::size_t e, Site i, Site j, double weight) {
+            pause(16);
+            const double capacity = capacity_or_minus_one<Capacity>(weight, scale);
             if (capacity < 0.0) {
-                refuse_weight<Capacity>(weights[e], scale, "of edge " + std::to_string(e));
+                refuse_weight<Capacity>(weight, scale, "of edge " + std::to_string(e));
             }
-            const Arc from_i = filled[static_cast<std::size_t>(i)]++;
-            const Arc from_j = filled[static_cast<std::size_t>(j)]++;
-            place(i, from_i, j, from_j, static_cast<Capacity>(capacity));
-            place(j, from_j, i, from_i, static_cast<Capacity>(capacity));
-            for (const Site end : {i, j}) {
-                auto& sum = sums[static_cast<std::size_t>(end)];
-                sum += static_cast<std::int64_t>(capacity);
-                if (sum > Width<Capacity>::kMostSum) {
-                    require_sum<Capacity>(sum, "of site " + std::to_string(end));
-                }
-                greatest_sum_ = std::max(greatest_sum_, static_cast<Excess>(sum));
+            join(i, j, static_cast<Capacity>(capacity), filled);
+        });
+        for (Site v = 0; v < this->sites(); ++v) {
+            pause(1 + degree(v));
+            std::int64_t sum = 0;
+            for (Arc m = 0; m < degree(v); ++m) add_capacity(arc(v, m).forth, v, sum);
+        }
+    }
+
+    // Of rows that are near each other already; the order says which site of the caller's has a sum
+    // that is too large.
+    GraphNetwork(const GraphRows<Capacity>& rows, const SiteOrder& order)
+        : records_(rows.begins.size()), arcs_(rows.number) {
+        for (std::size_t k = 0; k < rows.begins.size(); ++k) {
+            records_[k] = {rows.begins[k], 0, Parent<StoredArc>::kNone};
+        }
+        // Both arcs of a pair when the first of its ends comes: the other one is near.
+        std::vector<Arc> filled(rows.begins.size(), 0);
+        Pause pause;
+        for (Site v = 0; v < sites(); ++v) {
+            const auto [from, to] = rows.of(v);
+            pause(static_cast<std::int64_t>(8 + 4 * (to - from)));
+            std::int64_t sum = 0;
+            for (std::size_t k = from; k < to; ++k) {
+                const auto [u, capacity] = rows.halves[k];
+                add_capacity(capacity, order.caller(v), sum);
+                if (v < u) join(v, u, capacity, filled);
             }
         }
     }
 
     static std::size_t bytes_needed(std::size_t sites, std::size_t pairs) {
-        return (sites + 1) * sizeof(std::size_t) + sites * (sizeof(Level) + sizeof(StoredArc)) +
-               2 * pairs * (sizeof(Site) + sizeof(Arc) + sizeof(Capacity));
+        return (sites + 1) * sizeof(Record) + 2 * pairs * sizeof(StoredPair);
     }
-    std::size_t bytes() const { return bytes_needed(rows_.size() - 1, heads_.size() / 2); }
+    std::size_t bytes() const { return bytes_needed(records_.size() - 1, arcs_.size() / 2); }
 
-    Site sites() const { return static_cast<Site>(rows_.size() - 1); }
+    Site sites() const { return static_cast<Site>(records_.size() - 1); }
     Excess greatest_sum() const { return greatest_sum_; }
 
     Arc degree(Site v) const {
-        const auto row = static_cast<std::size_t>(v);
-        return static_cast<Arc>(rows_[row + 1] - rows_[row]);
+        const Record* const here = &record(v);
+        return static_cast<Arc>((here + 1)->begin - here->begin);
     }
-    Site head(Site v, Arc m) const { return heads_[slot(v, m)]; }
-    Arc opposite(Site v, Arc m) const { return opposites_[slot(v, m)]; }
-    Capacity residual(Site v, Arc m) const { return residual_[slot(v, m)]; }
+    Site head(Site v, Arc m) const { return arc(v, m).head; }
+    Arc opposite(Site v, Arc m) const { return arc(v, m).opposite; }
+    Capacity residual(Site v, Arc m) const { return arc(v, m).forth; }
 
-    Level level(Site v) const { return level_[static_cast<std::size_t>(v)]; }
-    void set_level(Site v, Level level) { level_[static_cast<std::size_t>(v)] = level; }
-    StoredArc& parent(Site v) { return parent_[static_cast<std::size_t>(v)]; }
-    StoredArc parent(Site v) const { return parent_[static_cast<std::size_t>(v)]; }
+    Level level(Site v) const { return record(v).level; }
+    void set_level(Site v, Level level) { record(v).level = level; }
+    StoredArc& parent(Site v) { return record(v).parent; }
+    StoredArc parent(Site v) const { return record(v).parent; }
     void free_all(Site from, Site to) {
-        std::fill(level_.begin() + from, level_.begin() + to, 0);
-        std::fill(parent_.begin() + from, parent_.begin() + to, Parent<StoredArc>::kNone);
+        for (Site v = from; v < to; ++v) {
+            record(v).level = 0;
+            record(v).parent = Parent<StoredArc>::kNone;
+        }
     }
 
     template <bool away, class Match, class Visit>
     void for_each_open(Site v, Arc from, Match match, Visit&& visit) const {
-        const Arc arcs = degree(v);
-        for (Arc m = from; m < arcs; ++m) {
-            if (!match(level(head(v, m)))) continue;
-            const bool open = away ? is_open(v, m) : is_open(head(v, m), opposite(v, m));
-            if (open && visit(m)) return;
+        const StoredPair* const arcs = arcs_.data() + record(v).begin;
+        const Arc number = degree(v);
+        for (Arc m = from; m < number; ++m) {
+            const StoredPair& one = arcs[m];
+            if ((away ? one.forth : one.back) == 0 || !match(level(one.head))) continue;
+            if (!shut_.empty() && (away ? is_shut(v, m) : is_shut(one.head, one.opposite))) {
+                continue;
+            }
+            if (visit(m)) return;
         }
     }
 
@@ -120,31 +130,36 @@ class GraphNetwork {
 
     template <bool, class Visit>
     void for_each_child(Site v, Level, Visit&& visit) const {
-        const Arc arcs = degree(v);
-        for (Arc m = 0; m < arcs; ++m) {
-            const StoredArc up = parent(head(v, m)) & Parent<StoredArc>::kArc;
-            if (up == static_cast<StoredArc>(opposite(v, m))) visit(m);
+        const StoredPair* const arcs = arcs_.data() + record(v).begin;
+        const Arc number = degree(v);
+        for (Arc m = 0; m < number; ++m) {
+            const StoredArc up = parent(arcs[m].head) & Parent<StoredArc>::kArc;
+            if (up == static_cast<StoredArc>(arcs[m].opposite)) visit(m);
         }
     }
 
     // Moves flow from v to u over v's arc m, and returns whether that is closed now.
     bool push(Site v, Arc m, Site u, Excess amount) {
-        Capacity& forth = residual_[slot(v, m)];
-        Capacity& back = residual_[slot(u, opposite(v, m))];
-        forth = static_cast<Capacity>(forth - amount);
-        back = static_cast<Capacity>(back + amount);
-        return forth == 0;
+        StoredPair& mine = arc(v, m);
+        StoredPair& theirs = arc(u, mine.opposite);
+        mine.forth = theirs.back = static_cast<Capacity>(mine.forth - amount);
+        mine.back = theirs.forth = static_cast<Capacity>(mine.back + amount);
+        return mine.forth == 0;
     }
 
     // --- Walls: a shut arc keeps what could flow over it, and takes no part in a search ----------
 
     bool is_open(Site v, Arc m) const {
-        return residual(v, m) > 0 && (shut_.empty() || !shut_[slot(v, m)]);
+        return residual(v, m) > 0 && (shut_.empty() || !is_shut(v, m));
     }
     void shut(Site v, Arc m) { shut_[slot(v, m)] = true; }
     void unshut(Site v, Arc m) { shut_[slot(v, m)] = false; }
     // Nothing can flow over v's arc m any more, seen from v; the other end has to be told, too.
-    void sever(Site v, Arc m) { residual_[slot(v, m)] = 0; }
+    void sever(Site v, Arc m) {
+        StoredPair& mine = arc(v, m);
+        mine.forth = 0;
+        arc(mine.head, mine.opposite).back = 0;
+    }
     void push_over_wall(Site v, Arc m, Excess amount) { push(v, m, head(v, m), amount); }
 
     // --- Parts -----------------------------------------------------------------------------------
@@ -176,7 +191,11 @@ class GraphNetwork {
         members_ = std::move(members);
         parts_.assign(number, {});
         crossings_.assign(number, {});
-        shut_ = SharedArray<bool>(heads_.size());
+        if (number == 1) {
+            parts_[0] = everything();
+            return;
+        }
+        shut_ = SharedArray<bool>(arcs_.size());
         Pause pause;
         for (Site v = 0; v < sites(); ++v) {
             pause(4 * (1 + degree(v)));
@@ -214,9 +233,8 @@ class GraphNetwork {
     // visit(bytes, number of them) for all that changes while flow moves.
     template <class Visit>
     void for_each_store(Visit&& visit) const {
-        visit(residual_.data(), residual_.size() * sizeof(Capacity));
-        visit(level_.data(), level_.size() * sizeof(Level));
-        visit(parent_.data(), parent_.size() * sizeof(StoredArc));
+        visit(records_.data(), records_.size() * sizeof(Record));
+        visit(arcs_.data(), arcs_.size() * sizeof(StoredPair));
         visit(shut_.data(), shut_.size() * sizeof(bool));
     }
 
@@ -225,35 +243,44 @@ class GraphNetwork {
     void for_each_tile(std::size_t, bool, Visit&&) const {}
 
   private:
-    static SharedArray<std::size_t> checked_rows(std::int64_t sites) {
-        if (sites < 0 || sites > kMostArcs) {
-            throw std::invalid_argument("the graph has " + std::to_string(sites) +
-                                        " sites: expected 0 to " + std::to_string(kMostArcs));
-        }
-        return SharedArray<std::size_t>(static_cast<std::size_t>(sites) + 1);
-    }
-
-    std::size_t slot(Site v, Arc m) const {
-        return rows_[static_cast<std::size_t>(v)] + static_cast<std::size_t>(m);
-    }
-
-    void place(Site v, Arc m, Site head, Arc opposite, Capacity capacity) {
-        heads_[slot(v, m)] = head;
-        opposites_[slot(v, m)] = opposite;
-        residual_[slot(v, m)] = capacity;
-    }
-
+    struct Record {
+        std::size_t begin;  // of its arcs, which may outnumber 32 bits
+        Level level;
+        StoredArc parent;
+    };
+    struct StoredPair {  // as one of its ends sees it
+        Site head;
+        Arc opposite;    // the arc back, by its place at the head
+        Capacity forth;  // what can still flow to the head
+        Capacity back;   // and from there
+    };
     struct Crossing {
         Site site;
         Arc arc;
     };
 
-    SharedArray<std::size_t> rows_;  // where each site's arcs begin; arcs may outnumber 32 bits
-    SharedArray<Site> heads_;
-    SharedArray<Arc> opposites_;  // the arc back, by its place at the head
-    SharedArray<Capacity> residual_;
-    SharedArray<Level> level_;
-    SharedArray<StoredArc> parent_;
+    void join(Site v, Site u, Capacity capacity, std::vector<Arc>& filled) {
+        const Arc forth = filled[static_cast<std::size_t>(v)]++;
+        const Arc back = filled[static_cast<std::size_t>(u)]++;
+        arc(v, forth) = {u, back, capacity, capacity};
+        arc(u, back) = {v, forth, capacity, capacity};
+    }
+    // To the sum of a site, which is checked.
+    void add_capacity(Capacity capacity, Site caller, std::int64_t& sum) {
+        sum += std::int64_t{capacity};
+        if (sum > Width<Capacity>::kMostSum) {
+            require_sum<Capacity>(sum, "of site " + std::to_string(caller));
+        }
+        greatest_sum_ = std::max(greatest_sum_, static_cast<Excess>(sum));
+    }
+
+    Record& record(Site v) const { return records_[static_cast<std::size_t>(v)]; }
+    std::size_t slot(Site v, Arc m) const { return record(v).begin + static_cast<std::size_t>(m); }
+    StoredPair& arc(Site v, Arc m) const { return arcs_[slot(v, m)]; }
+    bool is_shut(Site v, Arc m) const { return shut_[slot(v, m)]; }
+
+    SharedArray<Record> records_;  // and one more, where the last site's arcs end
+    SharedArray<StoredPair> arcs_;
     SharedArray<bool> shut_;  // empty while there are no walls
     Excess greatest_sum_ = 0;
     std::vector<std::int32_t> members_;

@@ -7,6 +7,7 @@ NB_MODULE(_core, m) {
     dope::bind_edges(m);
     dope::bind_weights(m);
     dope::bind_flow(m);
+    dope::bind_roof(m);
     dope::bind_coupling(m);
     dope::bind_blocks(m);
     dope::bind_standpoint(m);

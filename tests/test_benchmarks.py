@@ -107,6 +107,22 @@ def test_the_public_call_is_measured_beside_the_core(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_sparse_graphs_take_turns_and_agree(run, tmp_path):
+    pytest.importorskip("maxflow")
+    arguments = ["--quick", "--cases", "roadsh", "near3e", "regionse", "--repeat", "2", "--peers", "PyMaxflow"]
+    done = run("sparse.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "regionse left out: DOPE_DATA" in done.stderr
+    found = lines_in(tmp_path)
+    for case in ("roadsh-quick", "near3e-quick"):
+        those = [line for line in found if line["case"] == case]
+        assert [line["solver"] for line in those] == ["dope", "PyMaxflow"] * 2
+        assert len({line["energy"] for line in those}) == 1
+    assert "| near3e-quick | 400 |" in run("sparse.py", "--table").stdout
+    assert "all there" in run("sparse.py", *arguments).stdout and len(lines_in(tmp_path)) == len(found)
+
+
+@pytest.mark.slow
 def test_what_is_missing_is_said(run, tmp_path):
     arguments = ["--quick", "--cases", "M5", "Be", "--repeat", "1", "--peers", "scipy", "numpymaxflow"]
     done = run("flow.py", *arguments)

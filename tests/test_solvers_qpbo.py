@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import dope
 from dope import Energy, InputError, MaxFlow, Qpbo
 from dope.roof_dual import double_pairs
-from dope.solvers.parts.roof import Roof
+from dope.solvers.parts.roof import Roof, listed
 from oracles import brute_force, edge_weight_matrix
 from problems import energies, grids, rng_of
 from profiles import examples
@@ -129,7 +129,7 @@ def test_the_doubled_energy_of_labels_and_their_opposite_is_twice_theirs(energy,
 def test_a_roof_bounds_what_is_forced(energy, data):
     if energy.submodular:
         return
-    rng, roof = rng_of(data.draw), Roof(energy)
+    rng, roof = rng_of(data.draw), Roof(energy, listed(energy.pairs))
     roof.solve(energy.unary.ravel().astype(float))
     free = roof.bound()
     sites = np.flatnonzero(rng.random(energy.unary.size) < 0.5)

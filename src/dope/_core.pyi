@@ -87,7 +87,7 @@ class GraphFlow:
     def __init__(
         self,
         sites: int,
-        edges: NDArray[np.int64],
+        edges: NDArray[np.int64] | tuple[NDArray[np.int64], NDArray[np.int64]],
         weights: NDArray[np.float64],
         scale: float,
         bits: int,
@@ -112,6 +112,31 @@ class GraphFlow:
         """What `bytes` will be."""
 
 @final
+class RoofFlow:
+    """The roof dual of a graph, each going on from the last."""
+
+    def __init__(
+        self,
+        sites: int,
+        edges: NDArray[np.int64] | tuple[NDArray[np.int64], NDArray[np.int64]],
+        weights: NDArray[np.float64],
+        scale: float,
+        bits: int,
+    ) -> None: ...
+    def minimize(self, unary: NDArray[np.float64]) -> None:
+        """Minimize with this unary, going on from the flow of the last call."""
+    def change(self, sites: NDArray[np.int64], unary: NDArray[np.float64]) -> None:
+        """Minimize again where only the unary of these sites has changed, to these values."""
+    def labels(self, of_some: bool = False) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """(which sites have a label, the labels there): those of all minima, or of one that has the most of them."""
+    def minimum(self) -> int:
+        """The minimum of the doubled energy in units of 1 / scale, an int."""
+    def check(self) -> None:
+        """Recompute slowly what must hold after minimize; RuntimeError where it does not."""
+    @property
+    def bytes(self) -> int:
+        """Bytes held, without the lists of work at hand."""
+
 class GridCoupling:
     """What a block of a grid feels of the others: A, its transpose, and where it is not zero."""
 
@@ -175,7 +200,7 @@ def sort_edges(
     sites: int,
     first: NDArray[np.int32] | NDArray[np.int64],
     second: NDArray[np.int32] | NDArray[np.int64],
-    weights: NDArray[np.float64],
+    weights: NDArray[np.int32] | NDArray[np.float32] | NDArray[np.float64],
 ) -> tuple[int, int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None]:
     """(first edge that leaves the sites, first one with equal ends, pairs), -1 and None for what is not there.
 
@@ -230,7 +255,7 @@ class BlockFlow:
     @staticmethod
     def graph(
         sites: int,
-        edges: NDArray[np.int64],
+        edges: NDArray[np.int64] | tuple[NDArray[np.int64], NDArray[np.int64]],
         weights: NDArray[np.float64],
         scale: float,
         bits: int,

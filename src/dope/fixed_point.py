@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from dope.arrays import MOST_PLACES, measure_span
+from dope.arrays import MOST_PLACES, Reals, binary_places, measure_span
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.pairs import GridPairs
@@ -60,6 +60,10 @@ class FixedPoint:
         rounded = _finest(costs, bits or 32)
         too_coarse = rounded.error > TOLERANCE * costs.total
         return _finest(costs, 64) if bits is None and too_coarse else rounded
+
+    def holds(self, unary: Reals) -> bool:
+        """Whether counting this unary so is as good as promised: where no error is, it must be whole."""
+        return self.error > 0.0 or binary_places([unary * self.scale], most=0) is not None
 
 
 class Bounds(Protocol):

@@ -12,7 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dope import _core
-from dope.arrays import BinaryLabels, Mask, Sites, Span, as_array, as_reals, check_finite, core_reads, measure_span
+from dope.arrays import (
+    BinaryLabels,
+    Mask,
+    Sites,
+    Span,
+    as_array,
+    as_numbers,
+    as_reals,
+    check_finite,
+    core_reads,
+    measure_span,
+)
 from dope.errors import InputError
 from dope.pairs.boxes import ends
 from dope.pairs.fused import LabelNumbers, Table, half_curl, half_slope, halved_curl, halved_slope
@@ -25,6 +36,7 @@ MOST_OFFSETS = 512
 
 # How the core reads the ends of edges in place.
 SITE_TYPES = (np.int32, np.int64)
+WEIGHT_TYPES = (np.int32, np.float32, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +288,9 @@ def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> Gra
         raise InputError(
             f"edges have shape {found.shape} and dtype {found.dtype}; expected integers of shape (number, 2)."
         )
-    values = as_reals("weights", weights).astype(np.float64, copy=False)
+    values = as_numbers("weights", weights)
+    if not core_reads(values, WEIGHT_TYPES):
+        values = as_reals("weights", values).astype(np.float64)
     if values.ndim == 0:
         values = np.full(len(found), float(values))
     if values.shape != (len(found),):
@@ -291,8 +305,7 @@ def graph_pairs(sites: int, edges: npt.ArrayLike, weights: npt.ArrayLike) -> Gra
         raise InputError(f"weights have shape {values.shape}; expected one per edge, ({len(found)},).{directed}")
     check_finite("weights", values)
     listed = found if core_reads(found, SITE_TYPES) else found.astype(np.int64)
-    numbers = values if core_reads(values) else values.copy()
-    outside, loop, pairs = _core.sort_edges(sites, listed[:, 0], listed[:, 1], numbers)
+    outside, loop, pairs = _core.sort_edges(sites, listed[:, 0], listed[:, 1], values)
     if outside >= 0:
         raise InputError(f"edge {outside} is {found[outside].tolist()}; expected sites from 0 to {sites - 1}.")
     if pairs is None:

@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 
 from dope import _core
-from dope.arrays import BinaryLabels, Reals, Sites, as_reals, as_sites, binary_places, check_finite
+from dope.arrays import BinaryLabels, Reals, Sites, as_reals, as_sites, check_finite
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
@@ -114,7 +114,7 @@ class MaxFlowMinimizer:
             if values.shape != places.shape:
                 raise InputError(f"unary has shape {values.shape}; expected {places.shape}, a number for each site.")
             check_finite("unary", values)
-            if not _holds(self._fixed, values):
+            if not self._fixed.holds(values):
                 raise InputError(
                     f"unary holds numbers that are no multiples of {1 / self._fixed.scale:g}, as all costs so far are; "
                     f"expected such. Call minimize with the unary of all sites instead: it will count more finely."
@@ -204,12 +204,7 @@ class _Costs:
 
     def counted(self, unary: Reals) -> FixedPoint:
         """The scale for this unary, whatever came before."""
-        return self.first if _holds(self.first, unary) else self.fine
-
-
-def _holds(fixed: FixedPoint, unary: Reals) -> bool:
-    """Whether counting this unary so is as good as promised: where no error is, it must be whole."""
-    return fixed.error > 0.0 or binary_places([unary * fixed.scale], most=0) is not None
+        return self.first if self.first.holds(unary) else self.fine
 
 
 def _same_grid(one: Pairs, other: Pairs) -> bool:

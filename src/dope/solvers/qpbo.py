@@ -3,9 +3,8 @@
 `roof_dual` has the equations. A minimizer of the doubled energy F proves a bound, and at the sites where y' = 1 - y
 labels that some minimum has, all of them at once. Beyond that:
 
-ties      F can have many minimizers, and those that are proved by all of them are fewest. Where costs are whole, F is
-          minimized again with whispers, prices so small that they only choose among its minimizers, for label 0 and
-          for label 1 by turns, until neither finds more.
+ties      F can have many minimizers, and those that are proved by all of them are fewest. What open arcs imply is a
+          2-SAT problem, whose answer proves as many as any minimizer does (cpp/roof_flow.h).
 probing   (Boros, Hammer, Tavares 2006) with a site forced to 0 and then to 1, what both prove alike is proved, as some
           minimum is under one of the two. Where one of the two has a bound above known labels, the other is right.
 improving (Rother, Kolmogorov, Lempitsky, Szummer 2007) with random sites forced to the labels y they have, what is
@@ -14,7 +13,6 @@ improving (Rother, Kolmogorov, Lempitsky, Szummer 2007) with random sites forced
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -27,20 +25,15 @@ from dope.arrays import BinaryLabels, Mask, Reals
 from dope.cancellation import check_cancelled
 from dope.energy import Energy
 from dope.errors import InputError
-from dope.pairs import GridPairs, Pairs
 from dope.protocols import Answer, Minimizer
 from dope.rounding import rounded_down
 from dope.solvers.max_flow import MaxFlow
-from dope.solvers.parts.roof import Roof
+from dope.solvers.parts.roof import Roof, listed
 from dope.solvers.parts.settings import require_count
 from dope.solvers.parts.standpoint import lowest, neighbors
 
 Values = npt.NDArray[np.float64]
 
-# Whispers of different loudness, so that those of sites that can only move together seldom cancel.
-LOUDEST_WHISPER = 8
-# By turns for label 0 and for label 1; more than two were seldom of use.
-MOST_TURNS = 16
 # Single flips per site, at most; far more than it takes to arrive.
 MOST_FLIPS = 1000
 
@@ -104,6 +97,31 @@ class WholeMinimizer:
         return replace(answer, proved=np.ones(unary.shape, dtype=np.bool_))
 
 
+@dataclass(frozen=True, eq=False)
+class _Rest:
+    """Some of the sites: their prices under labels of the others, and the pairs between them."""
+
+    prices: Values
+    here: _core.Standpoint
+
+    def local_minimum(self, start: BinaryLabels | None) -> BinaryLabels:
+        """From the start; or the best of those from 0, from 1 and from the signs of the prices."""
+        starts = self._starts() if start is None else [start]
+        return lowest(self.here, self.prices, [self._descended(labels) for labels in starts])
+
+    def _starts(self) -> list[BinaryLabels]:
+        none = np.zeros(len(self.prices), dtype=np.bool_)
+        if not self.prices.any():
+            return [none]  # labels and their opposites cost the same
+        signs = self.prices < 0.0
+        return [signs, *(labels for labels in (none, ~none) if not np.array_equal(labels, signs))]
+
+    def _descended(self, labels: BinaryLabels) -> BinaryLabels:
+        self.here.stand(self.prices, np.ascontiguousarray(labels))
+        self.here.descend(MOST_FLIPS * len(self.prices))
+        return self.here.labels()
+
+
 @dataclass(eq=False)
 class _Known:
     """What is proved so far: the sites, their labels (anything elsewhere), and a lower bound."""
@@ -121,20 +139,18 @@ class _Known:
 
 
 class QpboMinimizer:
-    """The doubled pairs as a flow that is kept from call to call, and all pairs as a standpoint."""
+    """The doubled pairs as a flow that is kept from call to call, and all pairs as a list."""
 
     def __init__(self, energy: Energy, settings: Qpbo) -> None:
         self._pairs, self._settings = energy.pairs, settings
-        self._roof = Roof(energy)
-        self._here = _core.Standpoint(neighbors(energy.pairs))
+        self._edges = listed(energy.pairs)
+        self._roof = Roof(energy, self._edges)
 
     def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         prices = unary.ravel().astype(np.float64)
         roof = self._roof
         roof.solve(prices)
-        known = _Known(*roof.labels(), roof.bound())
-        if not known.sites.all():
-            self._whisper(prices, known)
+        known = _Known(*roof.labels(of_some=True), roof.bound())
         labels = self._completed(prices, known, None if start is None else start.ravel())
         if self._settings.probe and not known.sites.all():
             self._probe(known, self._value(prices, labels))
@@ -155,56 +171,35 @@ class QpboMinimizer:
         shape = self._pairs.shape
         return Energy(prices.reshape(shape), self._pairs).exactly(labels.reshape(shape))
 
+    @cached_property
+    def _here(self) -> _core.Standpoint:
+        return _core.Standpoint(neighbors(self._pairs))
+
     def _completed(self, prices: Values, known: _Known, start: BinaryLabels | None) -> BinaryLabels:
         """Labels for all sites: the proved ones, and for the others those of a local minimum."""
         if known.sites.all():
             return known.labels.copy()
-        starts = self._starts(prices, known) if start is None else [np.where(known.sites, known.labels, start)]
-        # A site whose price outweighs its pairs does not flip.
-        pinned = np.where(known.labels, -1.0, 1.0) * 4.0 * self._pairs.strength
-        return lowest(self._here, prices, [self._descended(np.where(known.sites, pinned, prices), y) for y in starts])
+        labels = known.labels.copy()
+        labels[~known.sites] = self._rest(prices, known).local_minimum(None if start is None else start[~known.sites])
+        return labels
 
-    def _starts(self, prices: Values, known: _Known) -> list[BinaryLabels]:
-        """The proved labels, and for the others 0, 1, and the sign of what the proved ones make of their unary."""
-        none, each = known.labels & known.sites, known.labels | ~known.sites
-        fields = []
-        for labels in (none, each):
-            self._here.stand(prices, labels)
-            fields.append(self._here.prices())
-        # What sites without a label add to the two fields cancels.
-        return [np.where(known.sites, known.labels, fields[0] + fields[1] < 0.0), none, each]
-
-    def _descended(self, prices: Values, labels: BinaryLabels) -> BinaryLabels:
-        self._here.stand(prices, labels)
-        self._here.descend(MOST_FLIPS * len(prices))
-        return self._here.labels()
-
-    def _whisper(self, prices: Values, known: _Known) -> None:
-        """Prove more where F has several minimizers; of whole costs, while there is room for whispers beside them."""
-        if self._roof.rounding_error > 0.0:
-            return
-        whispers = self._whispers
-        if whispers is None or whispers.rounding_error > 0.0:
-            return
-        draw, idle = np.random.default_rng(0), 0
-        for turn in range(MOST_TURNS):
-            check_cancelled()
-            whispered = self._louder * prices + (-1) ** turn * draw.integers(1, LOUDEST_WHISPER + 1, len(prices))
-            forced = np.where(known.labels, -whispers.force_price, whispers.force_price)
-            whispers.solve(np.where(known.sites, forced, whispered))
-            idle = 0 if len(known.add(*whispers.labels())) else idle + 1
-            if idle == 2 or known.sites.all():
-                return
-
-    @cached_property
-    def _louder(self) -> float:
-        """Makes whole costs integers so large that all whispers together do not change their order."""
-        return self._roof.scale * 2.0 ** (2 * LOUDEST_WHISPER * self._pairs.sites).bit_length()
-
-    @cached_property
-    def _whispers(self) -> Roof | None:
-        pairs = _scaled(self._pairs, self._louder)
-        return Roof(Energy(np.zeros(pairs.shape), pairs)) if math.isfinite(pairs.strength) else None
+    def _rest(self, prices: Values, known: _Known) -> _Rest:
+        """The sites that are not proved, under the labels of the others."""
+        first, second, weights = self._edges
+        sites = np.flatnonzero(~known.sites)
+        if len(sites) == len(prices):
+            return _Rest(prices, self._here)
+        place = np.full(len(prices), -1, dtype=np.int64)
+        place[sites] = np.arange(len(sites))
+        of_first, of_second = place[first], place[second]
+        held = np.where(known.labels, -1.0, 1.0)  # what a neighbor's label makes of w |y_i - y_j|
+        fields = prices[sites]
+        for inner, outer, ends in ((of_first, of_second, second), (of_second, of_first, first)):
+            over = (inner >= 0) & (outer < 0)
+            fields += np.bincount(inner[over], weights[over] * held[ends[over]], len(sites))
+        both = (of_first >= 0) & (of_second >= 0)
+        ends = np.stack([of_first[both], of_second[both]], axis=1)
+        return _Rest(fields, _core.Standpoint(_core.Neighbors.graph(len(sites), ends, weights[both])))
 
     def _probe(self, known: _Known, least: Fraction) -> None:
         """Force sites to 0 and to 1, one after the other, while that proves something; some labels cost `least`."""
@@ -253,9 +248,3 @@ def _proved_by_both(zero: _Known, one: _Known, least: Fraction, margin: Fraction
         if other.bound > least + margin or (this.sites.all() and other.bound >= this.bound + margin):
             return this.sites, this.labels
     return zero.sites & one.sites & (zero.labels == one.labels), zero.labels
-
-
-def _scaled(pairs: Pairs, factor: float) -> Pairs:
-    if isinstance(pairs, GridPairs):
-        return replace(pairs, factors=factor * pairs.factors, bounds=factor * pairs.bounds)
-    return replace(pairs, weights=factor * pairs.weights)

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from dope import _core
 from dope.arrays import BinaryLabels, Sites
 from dope.errors import InputError
 from dope.fixed_point import FixedPoint
 from dope.flows import BlockFlow, Flow
-from dope.pairs import GraphPairs, GridPairs, Pairs
+from dope.pairs import GridPairs, Pairs
 from dope.partition import Partition
 
 
@@ -31,7 +29,7 @@ def open_flow(pairs: Pairs, fixed: FixedPoint) -> _core.GridFlow | _core.GraphFl
     with input_errors():
         if isinstance(pairs, GridPairs):
             return _core.GridFlow(pairs.native(), fixed.scale, fixed.bits)
-        return _core.GraphFlow(pairs.sites, _edges(pairs), pairs.weights, fixed.scale, fixed.bits)
+        return _core.GraphFlow(pairs.sites, (pairs.first, pairs.second), pairs.weights, fixed.scale, fixed.bits)
 
 
 def open_blocks(pairs: Pairs, partition: Partition, fixed: FixedPoint) -> _core.BlockFlow:
@@ -41,13 +39,8 @@ def open_blocks(pairs: Pairs, partition: Partition, fixed: FixedPoint) -> _core.
             assert partition.cuts is not None
             return _core.BlockFlow.grid(pairs.native(), fixed.scale, fixed.bits, partition.cuts)
         number, members = len(partition.blocks), partition.block_numbers()
-        return _core.BlockFlow.graph(
-            pairs.sites, _edges(pairs), pairs.weights, fixed.scale, fixed.bits, members, number
-        )
-
-
-def _edges(pairs: GraphPairs) -> Sites:
-    return np.stack([pairs.first, pairs.second], axis=1)
+        ends = (pairs.first, pairs.second)
+        return _core.BlockFlow.graph(pairs.sites, ends, pairs.weights, fixed.scale, fixed.bits, members, number)
 
 
 class CheckedFlow:
