@@ -8,6 +8,7 @@
     python benchmarks/flow.py --docs                           # both into docs/speed.md, with those of warm.py
     python benchmarks/flow.py --public                         # minimize beside the core that it calls (public.py)
     python benchmarks/flow.py --public --table
+    python benchmarks/flow.py --bars                           # core, minimize on all threads, and PyMaxflow
 
 Every solve has a process of its own, which starts from ready-made arrays; dope and its peers take turns. Peak memory is
 that of the process, less what it held before it began to build. Every energy is computed anew from the labels and has
@@ -47,6 +48,7 @@ from dope.memory import peak_bytes
 
 RESULTS = lines.RESULTS / "flow.jsonl"
 PUBLIC_RESULTS = lines.RESULTS / "public.jsonl"
+BARS_RESULTS = lines.RESULTS / "bars.jsonl"
 SOLVERS = peers.SOLVERS | public.CALLS
 # A peer that rounds to float32 may miss the minimum by this much of its value.
 CLOSE = 1e-3
@@ -101,9 +103,12 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--docs", action="store_true", help="put table and figure into docs/speed.md, and run nothing")
     parser.add_argument("--public", action="store_true", help="minimize(Energy.grid(...)) beside the core, not peers")
+    parser.add_argument("--bars", action="store_true", help="core, minimize as it comes and PyMaxflow, into bars.jsonl")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     if "--public" in sys.argv[1:]:
         parser.set_defaults(results=PUBLIC_RESULTS)
+    if "--bars" in sys.argv[1:]:
+        parser.set_defaults(results=BARS_RESULTS)
     return parsed(parser)
 
 
@@ -138,6 +143,8 @@ def _show(arguments: argparse.Namespace) -> None:
     found = lines.read(arguments.results)
     if arguments.table and arguments.public:
         print(public.table(found))
+    elif arguments.table and arguments.bars:
+        print(public.bars_table(found))
     elif arguments.table:
         print("\n\n".join([tables.flow_table(found), tables.everyone_table(found), *tables.left_out(found)]))
     if arguments.figure:
@@ -148,7 +155,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
 def _run_case(name: str, arguments: argparse.Namespace) -> bool:
     """Measure one case and add its lines; False if something went wrong."""
-    commit, asked = lines.commit(), list(public.CALLS) if arguments.public else [OURS.name, *arguments.peers]
+    commit, asked = lines.commit(), _asked(arguments)
     if not arguments.again and _there(name, asked, commit, arguments):
         print(f"{name}: all there for commit {commit}")
         return True
@@ -168,14 +175,23 @@ def _run_case(name: str, arguments: argparse.Namespace) -> bool:
     if arguments.public:
         public.check_same(records)
     lines.append(arguments.results, records)
-    print(public.table(records) if arguments.public else tables.flow_summary(records), flush=True)
+    show = public.table if arguments.public else public.bars_table if arguments.bars else tables.flow_summary
+    print(show(records), flush=True)
     return all(any(r["solver"] == solver for r in records) for solver in asked)
+
+
+def _asked(arguments: argparse.Namespace) -> list[str]:
+    if arguments.public:
+        return list(public.BESIDE_CORE)
+    if arguments.bars:
+        return [OURS.name, *(name for name in public.BESIDE_PEERS if "contrast" not in name), YARDSTICK.name]
+    return [OURS.name, *arguments.peers]
 
 
 def _command(name: str, arguments: argparse.Namespace) -> str:
     command = f"python benchmarks/flow.py --cases {name} --repeat {arguments.repeat}"
-    if arguments.public:
-        return command + " --public" + " --quick" * arguments.quick
+    if arguments.public or arguments.bars:
+        return command + (" --public" if arguments.public else " --bars") + " --quick" * arguments.quick
     command += f" --peer-repeat {arguments.peer_repeat}" * (arguments.peer_repeat is not None)
     return command + f" --peers {' '.join(arguments.peers)} --limit {arguments.limit:g}" + " --quick" * arguments.quick
 
@@ -192,7 +208,8 @@ def _patience(arguments: argparse.Namespace) -> Patience:
     if arguments.public:
         return Patience(arguments.repeat, arguments.repeat, math.inf, unlimited=tuple(public.CALLS), enough=math.inf)
     peer_repeat = arguments.repeat if arguments.peer_repeat is None else arguments.peer_repeat
-    return Patience(arguments.repeat, peer_repeat, arguments.limit, unlimited=(OURS.name, YARDSTICK.name))
+    unlimited = (OURS.name, YARDSTICK.name, *public.BESIDE_PEERS)
+    return Patience(arguments.repeat, peer_repeat, arguments.limit, unlimited=unlimited)
 
 
 def in_turn(file: str, abouts: dict[str, Record], patience: Patience) -> Iterator[Record]:

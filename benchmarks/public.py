@@ -3,6 +3,7 @@
     core      GridWeights, GridFlow, minimize and labels of the core, on one thread
     whole     minimize(Energy.grid(...)) of one block: checks, the choice of a scale, the energy recomputed
     blocks    the same in the blocks that minimize chooses, one after the other
+    threads   the same on a thread per core, as it comes: of `flow.py --bars`, beside PyMaxflow
 
 All are given the same arrays, float64 as NumPy makes them, and answer with the same labels: the core solves at the
 scale and in the width that the public call chooses. What they are given is
@@ -68,10 +69,11 @@ class _Call:
         if self.way == "core":
             return _core_stages(call, prices)
         blocks = 1 if self.way == "whole" else None
+        executor = None if self.way == "threads" else dope.Serial()
         answers: list[dope.Result] = []
         return Stages(
             build=call,
-            solve=lambda energy: answers.append(dope.minimize(energy, blocks=blocks, executor=dope.Serial())),
+            solve=lambda energy: answers.append(dope.minimize(energy, blocks=blocks, executor=executor)),
             read=lambda _: answers[0].labels,
             value=lambda *_: int(answers[0].energy) if self.exact else None,
             bits=_fixed(call).bits,
@@ -109,9 +111,13 @@ def _core_stages(call: Any, prices: npt.NDArray[np.float64]) -> Stages:
     )
 
 
-CALLS: dict[str, Solver] = {
-    call.name: call for call in (_Call(way, given) for given in GIVEN for way in ("core", "whole", "blocks"))
-}
+def _named(*ways: str) -> dict[str, Solver]:
+    return {call.name: call for call in (_Call(way, given) for given in GIVEN for way in ways)}
+
+
+BESIDE_CORE = _named("core", "whole", "blocks")
+BESIDE_PEERS = _named("threads")
+CALLS = BESIDE_CORE | BESIDE_PEERS
 
 
 def checksum(labels: Labels) -> int:
@@ -160,6 +166,29 @@ def table(records: Iterable[Record]) -> str:
             cells += [_verdict(whole), tables.number(blocks, ".3f")]
             rows.append([case, given, bits, *cells, *(tables.number(m, ".2f") for m in memory)])
     return tables.markdown(head, rows, left=2)
+
+
+def bars_table(records: Iterable[Record]) -> str:
+    """For every case how many times as fast as PyMaxflow the core is, and the public call; and as small."""
+    head = ["case", "bits", "PyMaxflow [s]", "core [s]", "", "from weights [s]", "", "from features [s]", "", "bytes/site"]
+    head += ["PyMaxflow", "times less"]
+    rows = []
+    for case, found in tables.newest(records).items():
+        peer = _by_repetition(found, tables.YARDSTICK)
+        if not peer:
+            continue
+        cells = [tables.number(float(np.median([tables.seconds(r) for r in peer.values()])), ".3f")]
+        for name in (tables.OURS, "threads, weights", "threads, features"):
+            ours = _by_repetition(found, name)
+            middle = float(np.median([tables.seconds(r) for r in ours.values()])) if ours else None
+            # Where PyMaxflow solved fewer times, its last one.
+            times = [tables.seconds(peer[min(k, max(peer))]) / tables.seconds(r) for k, r in ours.items()]
+            cells += [tables.number(middle, ".3f"), tables.number(float(np.median(times)) if times else None, ".1f")]
+        ours = _by_repetition(found, "threads, features")
+        sites = [min(r["bytes_per_site"] for r in group.values()) if group else None for group in (ours, peer)]
+        less = None if None in sites else sites[1] / sites[0]
+        rows.append([case, str(found[0]["bits"]), *cells, *(tables.number(b) for b in sites), tables.number(less, ".1f")])
+    return tables.markdown(head, rows)
 
 
 def _verdict(ratio: float | None) -> str:
