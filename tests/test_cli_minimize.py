@@ -118,7 +118,7 @@ def test_every_solver_by_name(solver):
 
 
 def test_a_seed_goes_to_the_solver_that_has_one():
-    assert solver_of("anneal", 7) == dope.Anneal(seed=7) and solver_of("anneal", None) == dope.Anneal()
+    assert solver_of("anneal", seed=7) == dope.Anneal(seed=7) and solver_of("anneal", seed=None) == dope.Anneal()
 
 
 @IN_FOLDER
