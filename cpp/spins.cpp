@@ -13,6 +13,9 @@ constexpr double kMostCutoff = (1 << 29) + (1 << 22);
 // A flip that costs more than so many temperatures does not happen: once in 10^10 tries.
 constexpr double kBeyond = 23.0;
 
+// So many sites that cost too much are passed by in the time that it takes to draw for one.
+constexpr Site kPassed = 8;
+
 // So many sweeps in a row without a flip that costs something: it is frozen.
 constexpr Index kQuietSweeps = 4;
 
@@ -57,6 +60,7 @@ void Spins::sweep(double temperature, Lots& lots, Index& moved) {
     const auto t = static_cast<float>(temperature);
     const auto cutoff = static_cast<std::int32_t>(std::min(kBeyond * temperature, kMostCutoff));
     const Site end = sites();
+    std::int64_t weighed = 0;
     for (Site low = 0; low < end; low += kChunk) {
         const Site high = static_cast<Site>(std::min<Index>(low + kChunk, end));
         std::int32_t least = std::numeric_limits<std::int32_t>::max();
@@ -65,13 +69,14 @@ void Spins::sweep(double temperature, Lots& lots, Index& moved) {
         for (Site i = low; i < high; ++i) {
             const std::int32_t cost = cost_[i];
             if (cost > cutoff) continue;
+            ++weighed;
             if (cost > 0 && static_cast<float>(cost) > t * lots.exponential()) continue;
             moved += cost != 0;
             flip(i);
         }
         pause_(kChunk);
     }
-    work_ += end;
+    work_ += end / kPassed + weighed;
 }
 
 void Spins::descend() {
@@ -84,7 +89,7 @@ void Spins::descend() {
                 gained = true;
             }
             pause_(sites());
-            work_ += sites();
+            work_ += sites() / kPassed;
         }
     } while (flip_pairs());
 }
@@ -137,7 +142,7 @@ void Spins::tabu(Index steps, Lots& lots) {
             since.push_back(i);
         }
         pause_(end);
-        work_ += end;
+        work_ += end / kPassed;
     }
     for (; !since.empty(); since.pop_back()) flip(since.back());
 }

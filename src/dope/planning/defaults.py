@@ -31,8 +31,8 @@ FLOW_BLOCKS_3D, FLOW_SITES_3D = 4, 1 << 20
 FEW_NEIGHBORS = 8
 SMALL_PAIRS = 1 << 20
 BRUTE_SITES = 16
-# What a search may take: so many visits of sites in all, a second or two, but no fewer sweeps than can gain something.
-SEARCH_VISITS, MOST_SWEEPS, LEAST_SWEEPS = 2_000_000_000, 50_000, 1_000
+# What a search may take: so many visits of sites in all, half a second to two, but no fewer sweeps than gain something.
+SEARCH_VISITS, MOST_SWEEPS, LEAST_SWEEPS = 300_000_000, 50_000, 1_000
 
 
 def automatic_solver(energy: Energy | LabelEnergy) -> tuple[BlockSolver, str]:
