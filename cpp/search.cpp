@@ -253,11 +253,12 @@ Search::Done Search::run(const double* unary, std::uint8_t* labels, const Limits
     Done done;
     try {
         done.exact = crossing.solve();
+        const std::int64_t before = crossing.done().work;
         const auto left = [&] {
             if (timed) {
                 return std::chrono::duration<double>(Clock::now() - begun).count() < limits.seconds;
             }
-            return crossing.done().work < limits.sweeps * sites();
+            return crossing.done().work - before < limits.sweeps * sites();
         };
         const Index sweeps = timed ? expected_sweeps(limits.seconds, sites()) : limits.sweeps;
         while (!done.exact && sites() > 0 && left()) crossing.round(sweeps);
