@@ -201,7 +201,15 @@ def qubo_jobs(cases: list[str] | None) -> Iterator[Job]:
 
 
 def uai_jobs(cases: list[str] | None) -> Iterator[Job]:
-    solvers = [dope.Portfolio(), dope.LsaTr(), dope.MeanField(), dope.TrwS(), dope.Qpbo(), dope.Tabu(), dope.Anneal(sweeps=10_000)]
+    solvers = [
+        dope.Portfolio(),
+        dope.LsaTr(),
+        dope.MeanField(),
+        dope.TrwS(),
+        dope.Qpbo(),
+        dope.Tabu(),
+        dope.Anneal(sweeps=10_000),
+    ]
     for case in _chosen(cases, UAI):
         energy = dope.read_energy(data_file(Path(f"mrf/uai/{case}.uai")))
         for solver in solvers:

@@ -24,8 +24,8 @@ void bind_search(nb::module_& m) {
                 bool cancelled = false;
                 at_work([&](const Poll& poll) {
                     try {
-                        done = self.run(prices.data(), best.get(), {sweeps, seconds}, seed,
-                                        threads, poll);
+                        done = self.run(prices.data(), best.get(), {sweeps, seconds}, seed, threads,
+                                        poll);
                     } catch (const Interrupted&) {
                         cancelled = Cancel::here();
                         if (!cancelled) throw;  // Ctrl-C
@@ -33,8 +33,8 @@ void bind_search(nb::module_& m) {
                 });
                 auto found = std::make_unique<bool[]>(size);  // also after a Cancel
                 std::copy(best.get(), best.get() + size, found.get());
-                return nb::make_tuple(array_owning(std::move(found), {self.sites()}), done.rounds, done.epochs, done.work, done.exact,
-                                      cancelled);
+                return nb::make_tuple(array_owning(std::move(found), {self.sites()}), done.rounds,
+                                      done.epochs, done.work, done.exact, cancelled);
             },
             nb::arg("unary"), nb::arg("labels"), nb::arg("sweeps"), nb::arg("seconds"),
             nb::arg("seed"), nb::arg("threads"),

@@ -56,13 +56,13 @@ class LowWidth {
 
     const WholePairs* pairs_;
     const std::vector<std::int32_t>* unary_;
-    std::vector<std::int64_t> price_;  // given the sites held
-    std::vector<std::int8_t> spin_;    // those held, then all
-    std::vector<std::uint8_t> open_;   // neither held nor eliminated
+    std::vector<std::int64_t> price_;                // given the sites held
+    std::vector<std::int8_t> spin_;                  // those held, then all
+    std::vector<std::uint8_t> open_;                 // neither held nor eliminated
     std::vector<std::vector<Site>> around_;          // open neighbors
     std::vector<std::vector<std::int32_t>> tables_;  // unused eliminations that hold the site
     std::vector<Elimination> done_;
-    std::size_t count_ = 0;  // of done_ in use: what they own is used again
+    std::size_t count_ = 0;                  // of done_ in use: what they own is used again
     std::vector<std::vector<Site>> queues_;  // by the number of neighbors, some out of date
     std::vector<Site> order_;
     std::size_t place_ = 0;

@@ -54,7 +54,8 @@ constexpr double kVisitsPerSecond = 2e8;
 
 Index expected_sweeps(double seconds, Index sites) {
     constexpr double kMost = 1e15;
-    const double sweeps = seconds * kVisitsPerSecond / static_cast<double>(std::max<Index>(sites, 1));
+    const double sweeps =
+        seconds * kVisitsPerSecond / static_cast<double>(std::max<Index>(sites, 1));
     return static_cast<Index>(std::clamp(sweeps, 1.0, kMost));
 }
 

@@ -33,8 +33,7 @@ std::uint64_t digest(const Row& row) {
 
 // Pairs of a graph may be listed twice.
 void merge(Row& row) {
-    std::sort(row.begin(), row.end(),
-              [](const auto& a, const auto& b) { return a.step < b.step; });
+    std::sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
     std::size_t last = 0;
     for (std::size_t k = 1; k < row.size(); ++k) {
         if (row[k].step == row[last].step) {
@@ -102,7 +101,8 @@ void WholePairs::read(const Kind& neighbors) {
         }
         const std::uint64_t key = digest(row);
         const auto [low, high] = remembered.equal_range(key);
-        const auto found = std::find_if(low, high, [&](const auto& one) { return same(one.second); });
+        const auto found =
+            std::find_if(low, high, [&](const auto& one) { return same(one.second); });
         if (found != high) {
             first_[i] = first_[found->second];
             continue;

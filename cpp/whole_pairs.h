@@ -45,10 +45,10 @@ class WholePairs {
 
     double scale_ = 1.0;
     std::vector<Arc> arcs_;
-    std::vector<Index> first_;           // where a site's row begins
-    std::vector<std::int32_t> count_;    // and how long it is
+    std::vector<Index> first_;            // where a site's row begins
+    std::vector<std::int32_t> count_;     // and how long it is
     std::vector<std::int32_t> strength_;  // sum of |weight| over a site's row
-    Index arc_count_ = 0;                // of all sites, shared rows counted again
+    Index arc_count_ = 0;                 // of all sites, shared rows counted again
 };
 
 }  // namespace dope

@@ -77,7 +77,7 @@ def test_a_chain_is_solved_at_once(length, seed):
     labels, rounds, *_, exact, _ = searched(Energy.graph(pays, edges, steps), sweeps=1)
     least = np.array([0.0, pays[0]])  # of the sites so far, by the label of the last
     for price, weight in zip(pays[1:], steps, strict=True):
-        least = np.minimum(least, least[::-1] + weight) + [0.0, price]
+        least = np.minimum(least, least[::-1] + weight) + np.array([0.0, price])
     assert exact and rounds == 0 and Energy.graph(pays, edges, steps)(labels) == least.min()
 
 
@@ -178,9 +178,13 @@ def test_a_plan_shares_seconds_among_blocks_and_threads_with_one():
     energy = noisy(40)
     one = plan_searching(energy, 6.0, executor=Threads(3))
     assert one.searches and one.solver == Portfolio(sweeps=one.solver.sweeps, seconds=6.0) and one.solver.threads == 3
-    many = dope.plan(energy, solver=Portfolio(seconds=6.0), blocks=8, method=Admm(rounds=1, sweeps=2), executor=Serial())
+    many = dope.plan(
+        energy, solver=Portfolio(seconds=6.0), blocks=8, method=Admm(rounds=1, sweeps=2), executor=Serial()
+    )
     assert many.solver.seconds == 6.0 / 24 and many.solver.threads == 1
-    three = dope.plan(energy, solver=Portfolio(seconds=6.0), blocks=8, method=Admm(rounds=1, sweeps=2), executor=Threads(3))
+    three = dope.plan(
+        energy, solver=Portfolio(seconds=6.0), blocks=8, method=Admm(rounds=1, sweeps=2), executor=Threads(3)
+    )
     assert three.solver.seconds == 6.0 / 9
     assert not plan_searching(Energy.grid(energy.unary), 6.0).searches
     assert not plan_searching(energy, 6.0, solver=Icm()).searches

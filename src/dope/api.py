@@ -54,7 +54,8 @@ def minimize(
         `Moves()`, which proves what it can and lowers the rest.
     solver : optional
         What minimizes a block: anything with `prepare`. Default `MaxFlow()` where no weight is negative, else
-        `Portfolio()`, which searches longer with `seconds`, or `Brute()` for a handful of sites. Of a `LabelEnergy`, `LabelTrwS()` is solved with alone.
+        `Portfolio()`, which searches longer with `seconds`, or `Brute()` for a handful of sites. Of a `LabelEnergy`,
+        `LabelTrwS()` is solved with alone.
     executor : optional
         Where blocks run. Default `Threads()`, one per core.
     start : Result, optional

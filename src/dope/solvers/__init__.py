@@ -14,5 +14,6 @@ from dope.solvers.tabu import Tabu
 from dope.solvers.trws import TrwS
 
 __all__ = [
-    "Anneal", "Brute", "Icm", "LabelTrwS", "LsaAux", "LsaTr", "MaxFlow", "MeanField", "Portfolio", "Qpbo", "Tabu", "TrwS",
+    "Anneal", "Brute", "Icm", "LabelTrwS", "LsaAux", "LsaTr",
+    "MaxFlow", "MeanField", "Portfolio", "Qpbo", "Tabu", "TrwS",
 ]  # fmt: skip

@@ -46,8 +46,7 @@ class Portfolio:
     sweeps : how much work the search may do, in visits of all sites, each by itself or from a neighbour that flips.
     seconds : search for so long instead, LSA-TR included, which runs to its end; looked at between rounds.
     seed : of all draws.
-    threads : at most so many, which change nothing but the time it takes. A plan gives those of its executor to an energy
-        that is one block.
+    threads : at most so many, which change nothing but the time it takes. A plan gives one block those of its executor.
 
     Examples
     --------
@@ -92,10 +91,10 @@ class PortfolioMinimizer:
             sweeps = max(1, sweeps // PART_FROM_A_START)
         if self._settings.seconds is not None:
             seconds = max(0.0, self._settings.seconds - (time.perf_counter() - begun))
-        labels, *told, cancelled = self._search.run(
+        labels, rounds, epochs, work, exact, cancelled = self._search.run(
             prices.ravel(), first.ravel(), sweeps, seconds, self._settings.seed, self._settings.threads
         )
-        self.found = Found(*told)
+        self.found = Found(rounds, epochs, work, exact)
         searched = labels.reshape(prices.shape)
         if cancelled:
             return Answer(searched)  # at once: it is no worse than the first, but for the rounding of costs
