@@ -1,11 +1,13 @@
 #include "search.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -26,11 +28,13 @@ constexpr double kHot[] = {3.0, 6.0, 12.0, 24.0};
 constexpr double kCold = 100.0;
 constexpr int kWalkers = 4;
 
-// Short walks gain most for their time on grids, long ones on random graphs: of each length as
-// much, four times as long every fourth round.
-constexpr Index kSweeps = 100, kLonger = 4, kMostLonger = 256;
+// Short walks gain most for their time on grids, long ones on random graphs. Each length gets work
+// in proportion to what it gained, of late, and a part of what all of them did.
+constexpr Index kSweeps[] = {100, 400, 1600, 6400, 25600};
+constexpr std::size_t kLengths = std::size(kSweeps);
+constexpr double kFading = 0.98, kPrior = 0.1;
 
-// An epoch ends after so many rounds without a gain, or as many as it took until the last one.
+// An epoch ends after so many rounds without a gain, if they were as much work as all before.
 constexpr Index kPatience = 32;
 
 // A walk takes no more than this part of all sweeps.
@@ -39,6 +43,7 @@ constexpr Index kParts = 64;
 // Exact moves pay where sites have few neighbors, most of all on graphs that are nearly trees.
 constexpr double kFewNeighbors = 8.0, kTreeNeighbors = 2.6;
 constexpr int kWidth = 6;
+constexpr Index kRarely = 4;  // every so many rounds, where it is no tree
 // Up to which the whole is solved at once, without a search; on few sites more.
 constexpr int kWholeWidth = 12;
 constexpr Site kFewSites = 16;
@@ -93,21 +98,16 @@ class Crossing {
         if (walkers_.empty()) {
             for (int k = 0; k < kWalkers; ++k) walkers_.emplace_back(pairs_, unary_);
         }
-        const Index number = done_in_epoch_ + 1;
-        Index length = kSweeps;
-        for (Index n = number, longer = 1; n % kLonger == 0 && longer < kMostLonger;) {
-            n /= kLonger;
-            longer *= kLonger;
-            length = kSweeps * longer;
-        }
-        length = std::clamp<Index>(length, 1, std::max<Index>(sweeps / kParts, 1));
-        walk_all(length);
-        const std::int64_t before = now_.energy();
+        const Index most = std::max<Index>(sweeps / kParts, 1);
+        std::size_t lengths = 1;
+        while (lengths < kLengths && kSweeps[lengths - 1] < most) ++lengths;
+        const std::size_t length = next_length(lengths);
+        const std::int64_t energy = now_.energy(), work = done().work;
+        walk_all(std::min(kSweeps[length], most));
         for (const Walker& walker : walkers_) join(now_, walker.spins.spins());
-        done_in_epoch_ = number;
         ++done_.rounds;
-        if (now_.energy() < before) gained_at_ = number;
-        if (number - gained_at_ >= std::max(kPatience, gained_at_)) next_epoch();
+        told(length, static_cast<double>(energy - now_.energy()),
+             static_cast<double>(done().work - work));
     }
 
     void finish() { join(best_, now_.spins()); }
@@ -140,10 +140,49 @@ class Crossing {
         one.cross(swapped);
     }
 
+    // That of the most to gain, as far as is known, for its work.
+    std::size_t next_length(std::size_t lengths) const {
+        double all = 1.0;
+        for (const Length& one : lengths_) all += one.gain;
+        std::size_t best = 0;
+        double most = -1.0;
+        for (std::size_t k = 0; k < lengths; ++k) {
+            const double worth = (lengths_[k].gain + kPrior * all) / (lengths_[k].work + 1.0);
+            if (worth > most) {
+                most = worth;
+                best = k;
+            }
+        }
+        return best;
+    }
+
+    void told(std::size_t length, double gain, double work) {
+        for (Length& one : lengths_) {
+            one.gain *= kFading;
+            one.work *= kFading;
+        }
+        lengths_[length].gain += gain;
+        lengths_[length].work += work;
+        work_ += work;
+        ++waited_;
+        if (gain > 0.0) {
+            waited_ = 0;
+            until_gain_ = work_;
+        }
+        if (waited_ >= kPatience && work_ >= 2.0 * until_gain_) next_epoch();
+    }
+
+    // From what crossing gave, if that is new, else from anywhere.
     void next_epoch() {
+        const std::int64_t before = std::min(best_.energy(), now_.energy());
         join(best_, now_.spins());
         ++done_.epochs;
-        done_in_epoch_ = gained_at_ = 0;
+        waited_ = 0;
+        work_ = until_gain_ = 0.0;
+        if (best_.energy() < before) {
+            now_.stand_with(best_);
+            return;
+        }
         Lots lots(lot(kWalkers));
         Labelling drawn(best_.spins().size());
         for (auto& spin : drawn) spin = lots.bits() >> 63 ? -1 : 1;
@@ -161,7 +200,6 @@ class Crossing {
         Lots lots(lot(k));
         spins.stand_with(now_);
         const double hot = typical_ / kHot[k], cold = typical_ / kCold;
-        const Index number = done_in_epoch_ + 1;
         const bool dense = pairs_.sites() <= kMostTabuSites &&
                            neighbors_ >= kTabuShare * static_cast<double>(pairs_.sites());
         if (dense && k % 2 == 1) {
@@ -172,7 +210,7 @@ class Crossing {
         }
         spins.descend();
         const bool tree = neighbors_ <= kTreeNeighbors, few = neighbors_ <= kFewNeighbors;
-        if (tree ? k % 2 == 1 : few && k == 3 && number % kLonger == 0) {
+        if (tree ? k % 2 == 1 : few && k == 3 && done_.rounds % kRarely == 0) {
             if (!walker.low) walker.low = std::make_unique<LowWidth>(pairs_, unary_);
             walker.low->move(spins, kWidth, lots);
         }
@@ -233,7 +271,12 @@ class Crossing {
     bool swappable_ = false;
     Spins best_, now_;
     std::vector<Walker> walkers_;
-    Index done_in_epoch_ = 0, gained_at_ = 0;
+    struct Length {
+        double gain = 0.0, work = 0.0;  // of late
+    };
+    std::array<Length, kLengths> lengths_{};
+    Index waited_ = 0;                      // rounds without a gain
+    double work_ = 0.0, until_gain_ = 0.0;  // of this epoch
     Search::Done done_;
 };
 

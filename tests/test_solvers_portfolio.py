@@ -178,14 +178,11 @@ def test_a_plan_shares_seconds_among_blocks_and_threads_with_one():
     energy = noisy(40)
     one = plan_searching(energy, 6.0, executor=Threads(3))
     assert one.searches and one.solver == Portfolio(sweeps=one.solver.sweeps, seconds=6.0) and one.solver.threads == 3
-    many = dope.plan(
-        energy, solver=Portfolio(seconds=6.0), blocks=8, method=Admm(rounds=1, sweeps=2), executor=Serial()
-    )
-    assert many.solver.seconds == 6.0 / 24 and many.solver.threads == 1
-    three = dope.plan(
-        energy, solver=Portfolio(seconds=6.0), blocks=8, method=Admm(rounds=1, sweeps=2), executor=Threads(3)
-    )
-    assert three.solver.seconds == 6.0 / 9
+    said = {"solver": Portfolio(seconds=6.0), "blocks": (4, 2)}
+    # A round and a sweep of 8 blocks each, and a sweep of the 15 that lie across their borders.
+    for executor, turns in ((Serial(), 8 + 15 + 8), (Threads(3), 3 + 5 + 3)):
+        many = dope.plan(energy, method=Admm(rounds=1, sweeps=2), executor=executor, **said)
+        assert many.solver.seconds == 6.0 / turns and many.solver.threads == 1
     assert not plan_searching(Energy.grid(energy.unary), 6.0).searches
     assert not plan_searching(energy, 6.0, solver=Icm()).searches
     assert "6 seconds" in str(one)

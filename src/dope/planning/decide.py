@@ -183,7 +183,7 @@ class _Asked:
             _partition=partition,
         )
         number, layout = found.blocks, " x ".join(map(str, found.layout))
-        found = replace(found, solver=sharing_the_budget(solver, method, number, executor))
+        found = replace(found, solver=sharing_the_budget(solver, method, found.layout, executor))
         decisions = (
             Decision("method", repr(method), of_method),
             Decision("blocks", f"{number:,}" + (f" ({layout})" if cuts is not None and number > 1 else ""), of_blocks),

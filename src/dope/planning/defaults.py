@@ -32,7 +32,7 @@ FEW_NEIGHBORS = 8
 SMALL_PAIRS = 1 << 20
 BRUTE_SITES = 16
 # What a search may take: so many visits of sites in all, half a second to two, but no fewer sweeps than gain something.
-SEARCH_VISITS, MOST_SWEEPS, LEAST_SWEEPS = 300_000_000, 50_000, 1_000
+SEARCH_VISITS, MOST_SWEEPS, LEAST_SWEEPS = 300_000_000, 100_000, 1_000
 
 
 def automatic_solver(energy: Energy | LabelEnergy) -> tuple[BlockSolver, str]:
@@ -92,16 +92,19 @@ def _power_of_two(number: float) -> int:
     return 1 << max(0, math.ceil(math.log2(number)))
 
 
-def sharing_the_budget(solver: BlockSolver, method: Method, blocks: int, executor: Executor) -> BlockSolver:
+def sharing_the_budget(solver: BlockSolver, method: Method, layout: tuple[int, ...], executor: Executor) -> BlockSolver:
     """A search whose seconds are those of all its calls, and which has the threads that would be idle."""
     if not isinstance(solver, Portfolio):
         return solver
-    threads = 1 if blocks > 1 or getattr(executor, "elsewhere", False) else executor.workers
+    blocks, workers = math.prod(layout), max(1, executor.workers)
+    threads = 1 if blocks > 1 or getattr(executor, "elsewhere", False) else workers
     if solver.seconds is None or blocks == 1:
         return replace(solver, threads=threads)
-    calls = getattr(method, "rounds", 1) + getattr(method, "sweeps", 0)  # of each block
-    turns = math.ceil(blocks / max(1, executor.workers))
-    return replace(solver, threads=threads, seconds=solver.seconds / (calls * turns))
+    shifted = math.prod(number + (number > 1) for number in layout)  # every other sweep cuts there
+    rounds, sweeps = getattr(method, "rounds", 1), getattr(method, "sweeps", 0)
+    plain = math.ceil(blocks / workers) * (rounds + sweeps // 2)
+    turns = plain + math.ceil(shifted / workers) * (sweeps - sweeps // 2)
+    return replace(solver, threads=threads, seconds=solver.seconds / turns)
 
 
 def sharing_the_reach(partition: Partition, pairs: GridPairs) -> Partition:

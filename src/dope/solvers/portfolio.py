@@ -56,7 +56,7 @@ class Portfolio:
     -4.0
     """
 
-    sweeps: int = 50_000
+    sweeps: int = 100_000
     seconds: float | None = None
     seed: int = 0
     threads: int = field(default=1, repr=False, compare=False)
