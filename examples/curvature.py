@@ -1,7 +1,7 @@
 """A noisy drawing with gaps, made whole by the price of bending.
 
 Parts of the drawing are unknown. Where outlines pay for their length, the line breaks there. Where they pay for
-curvature, a line goes on as it came. Curvature has pairs that repel, so that no cut finds the minimum; `LsaTr()`, which
+curvature, a line goes on as it came. Curvature has pairs that repel, so that no cut finds the minimum; `Portfolio()`, which
 `minimize` then chooses, comes close.
 """
 

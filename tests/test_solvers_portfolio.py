@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import dope
 from dope import Admm, Energy, Icm, InputError, LsaTr, Portfolio, Serial, Threads, _core
-from dope.cancellation import Cancellation
+from dope.cancellation import Cancellation, check_cancelled
 from dope.planning import plan_searching
+from dope.solvers import portfolio
 from dope.solvers.parts.standpoint import neighbors
 from oracles import brute_force, edge_weight_matrix
 from problems import energies
@@ -172,6 +173,26 @@ def test_seconds_are_for_searching():
     result = dope.minimize(energy, solver=Portfolio(sweeps=1, seconds=0.5))
     assert time.perf_counter() - begun >= 0.5
     assert result.energy <= dope.minimize(energy, solver=LsaTr()).energy
+
+
+def test_lsa_tr_that_takes_too_long_is_left_out(monkeypatch):
+    energy = noisy(12)
+    minimizer = Portfolio(seconds=0.2).prepare(energy)
+
+    class Endless:
+        def minimize(self, *_, **__):
+            while True:
+                check_cancelled()
+
+    monkeypatch.setattr(minimizer, "_first", Endless())
+    monkeypatch.setattr(portfolio, "LEAST_FIRST_SECONDS", 0.0)
+    for start in (None, np.zeros(energy.shape, dtype=bool)):
+        labels = minimizer.minimize(energy.unary, start=start).labels
+        assert energy(labels) <= energy(energy.unary < 0 if start is None else start) and minimizer.found.rounds
+    with Cancellation() as cancellation:
+        cancellation.cancel()
+        with pytest.raises(_core.Cancelled):
+            minimizer.minimize(energy.unary)
 
 
 def test_a_plan_shares_seconds_among_blocks_and_threads_with_one():

@@ -16,6 +16,7 @@ numbers; in the end single flips by the energy itself, and the lowest labels of 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ import numpy as np
 
 from dope import _core
 from dope.arrays import BinaryLabels, Reals
+from dope.cancellation import Cancellation, Cancelled, check_cancelled
 from dope.energy import Energy
 from dope.errors import InputError
 from dope.protocols import Answer
@@ -32,6 +34,8 @@ from dope.solvers.parts.standpoint import lowest, neighbors, polished
 
 # Of the sweeps, where there are labels to begin with: most of the work is done then.
 PART_FROM_A_START = 4
+# Of the seconds, LSA-TR may have so much, and so many in any case: on a million sites of a spin glass it takes minutes.
+FIRST_SHARE, LEAST_FIRST_SECONDS = 0.5, 2.0
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,13 @@ class Portfolio:
     """The lowest energy that several searches find together, for weights of any sign; the default for negative ones.
 
     Labels depend on the input, the `seed` and the sweeps alone. With `seconds` they depend on the clock as well: it
-    decides how many rounds there are. The answer is never worse than that of `LsaTr()`, nor than the start.
+    decides how many rounds there are. The answer is never worse than that of `LsaTr()`, nor than the start; with `seconds`
+    LSA-TR is left out where it would take more than half of them, and more than two.
 
     Attributes
     ----------
     sweeps : how much work the search may do, in visits of all sites, each by itself or from a neighbour that flips.
-    seconds : search for so long instead, LSA-TR included, which runs to its end; looked at between rounds.
+    seconds : search for so long instead, LSA-TR included; looked at between rounds.
     seed : of all draws.
     threads : at most so many, which change nothing but the time it takes. A plan gives one block those of its executor.
 
@@ -85,12 +90,16 @@ class PortfolioMinimizer:
     def minimize(self, unary: Reals, *, start: BinaryLabels | None = None) -> Answer:
         begun = time.perf_counter()
         prices = np.ascontiguousarray(unary, dtype=np.float64)
-        first = self._first.minimize(prices, start=start).labels
+        first = self._first_labels(prices, start)
         sweeps, seconds = self._settings.sweeps, math.inf
         if start is not None:
             sweeps = max(1, sweeps // PART_FROM_A_START)
         if self._settings.seconds is not None:
-            seconds = max(0.0, self._settings.seconds - (time.perf_counter() - begun))
+            left = self._settings.seconds - (time.perf_counter() - begun)
+            least = 0.0 if first is not None else self._settings.seconds * (1.0 - FIRST_SHARE)
+            seconds = max(left, least)
+        if first is None:
+            first = prices < 0 if start is None else np.ascontiguousarray(start)
         labels, rounds, epochs, work, exact, cancelled = self._search.run(
             prices.ravel(), first.ravel(), sweeps, seconds, self._settings.seed, self._settings.threads
         )
@@ -99,6 +108,25 @@ class PortfolioMinimizer:
         if cancelled:
             return Answer(searched)  # at once: it is no worse than the first, but for the rounding of costs
         return Answer(lowest(self._here, prices, [first, polished(self._here, prices, searched)]))
+
+    def _first_labels(self, prices: Reals, start: BinaryLabels | None) -> BinaryLabels | None:
+        """LSA-TR's, or None where it would take too much of the seconds."""
+        if self._settings.seconds is None:
+            return self._first.minimize(prices, start=start).labels
+        limit = Cancellation()
+        timer = threading.Timer(max(FIRST_SHARE * self._settings.seconds, LEAST_FIRST_SECONDS), limit.cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            with limit:
+                return self._first.minimize(prices, start=start).labels
+        except Cancelled:
+            if not limit.cancelled:
+                raise
+            check_cancelled()  # whether it was somebody else as well
+            return None
+        finally:
+            timer.cancel()
 
 
 @dataclass(frozen=True)
