@@ -43,8 +43,8 @@ class Portfolio:
     """The lowest energy that several searches find together, for weights of any sign; the default for negative ones.
 
     Labels depend on the input, the `seed` and the sweeps alone. With `seconds` they depend on the clock as well: it
-    decides how many rounds there are. The answer is never worse than that of `LsaTr()`, nor than the start; with `seconds`
-    LSA-TR is left out where it would take more than half of them, and more than two.
+    decides how many rounds there are. The answer is never worse than that of `LsaTr()`, nor than the start; with
+    `seconds` LSA-TR is left out where it would take more than half of them, and more than two.
 
     Attributes
     ----------
