@@ -32,6 +32,7 @@ void bind_standpoint(nb::module_& m);
 void bind_trws(nb::module_& m);
 void bind_label_trws(nb::module_& m);
 void bind_mean_field(nb::module_& m);
+void bind_search(nb::module_& m);
 
 // An exact sum as an int, in units of 2^ExactSum::kLeast; or of whole numbers in units of 1.
 nb::object integer(const ExactSum& sum);

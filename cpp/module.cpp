@@ -14,4 +14,5 @@ NB_MODULE(_core, m) {
     dope::bind_trws(m);
     dope::bind_label_trws(m);
     dope::bind_mean_field(m);
+    dope::bind_search(m);
 }

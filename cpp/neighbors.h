@@ -149,6 +149,12 @@ class Neighbors {
             kind_);
     }
 
+    // read(kind) of the one that it is.
+    template <class Read>
+    void read(Read&& read) const {
+        std::visit([&](const auto& kind) { read(*kind); }, kind_);
+    }
+
   private:
     std::variant<std::shared_ptr<const GridNeighbors>, std::shared_ptr<const GraphNeighbors>> kind_;
 };

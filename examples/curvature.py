@@ -1,8 +1,8 @@
 """A noisy drawing with gaps, made whole by the price of bending.
 
 Parts of the drawing are unknown. Where outlines pay for their length, the line breaks there. Where they pay for
-curvature, a line goes on as it came. Curvature has pairs that repel, so that no cut finds the minimum; `LsaTr()`, which
-`minimize` then chooses, comes close.
+curvature, a line goes on as it came. Curvature has pairs that repel, so that no cut finds the minimum; the search that
+`minimize` then chooses, `Portfolio()`, comes close.
 """
 
 import matplotlib.pyplot as plt

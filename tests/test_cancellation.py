@@ -16,13 +16,14 @@ from dope import (
     LsaTr,
     MaxFlow,
     MeanField,
+    Portfolio,
     Qpbo,
     Tabu,
     TrwS,
     _core,
     io,
 )
-from dope.cancellation import Cancellation, Cancelled, check_cancelled, entered, run_aside, waking
+from dope.cancellation import Cancellation, Cancelled, check_cancelled, entered, finishing, run_aside, waking
 from profiles import slow_but
 
 
@@ -118,7 +119,23 @@ def test_what_runs_aside_replies_fails_or_is_left_behind():
             run_aside(fail)
 
 
+def test_who_answered_all_the_same_may_finish():
+    with Cancellation() as outer, Cancellation() as inner:
+        with finishing():
+            check_cancelled()
+            assert entered() == (outer, inner)
+        inner.cancel()
+        with finishing():
+            check_cancelled()
+            assert entered() == ()
+        assert entered() == (outer, inner)
+        with pytest.raises(Cancelled):
+            check_cancelled()
+    assert entered() == ()
+
+
 SOLVERS = [Icm(), MeanField(), TrwS(), Qpbo(), Qpbo(probe=True, improve=2), LsaTr(), LsaAux(), MaxFlow(), Brute()]
+SOLVERS += [Portfolio()]
 if importlib.util.find_spec("dwave"):
     SOLVERS += [Tabu(restarts=0), Anneal(sweeps=20)]
 
@@ -138,7 +155,7 @@ def minimize_for_long(minimizer, unary):
 
 
 @pytest.mark.parametrize(
-    "solver", slow_but(SOLVERS, quick=[Icm(), TrwS(), Qpbo(), LsaTr(), MaxFlow(), Brute()]), ids=str
+    "solver", slow_but(SOLVERS, quick=[Icm(), TrwS(), Qpbo(), LsaTr(), MaxFlow(), Brute(), Portfolio()]), ids=str
 )
 def test_a_minimizer_that_was_cancelled_answers_as_a_new_one(solver):
     energy = mixed_energy(4 if isinstance(solver, Brute) else 30, attractive=isinstance(solver, MaxFlow))

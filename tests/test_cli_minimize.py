@@ -118,7 +118,31 @@ def test_every_solver_by_name(solver):
 
 
 def test_a_seed_goes_to_the_solver_that_has_one():
-    assert solver_of("anneal", 7) == dope.Anneal(seed=7) and solver_of("anneal", None) == dope.Anneal()
+    assert solver_of("anneal", seed=7) == dope.Anneal(seed=7) and solver_of("anneal", seed=None) == dope.Anneal()
+    assert solver_of("anneal", sweeps=9, reads=2) == dope.Anneal(sweeps=9, reads=2)
+    assert solver_of("tabu", restarts=0) == dope.Tabu(restarts=0)
+
+
+def spin_glass(side):
+    """A G-set file of a torus whose pairs weigh 1 or -1."""
+    draw, numbers = np.random.default_rng(0), np.arange(side * side).reshape(side, side) + 1
+    ends = np.concatenate([np.stack([numbers, np.roll(numbers, 1, axis)], -1).reshape(-1, 2) for axis in (0, 1)])
+    rows = [f"{i} {j} {weight}" for (i, j), weight in zip(ends.tolist(), draw.choice([-1, 1], len(ends)), strict=True)]
+    return "\n".join([f"{side * side} {len(rows)}", *rows, ""])
+
+
+def test_seconds_are_a_budget_where_weights_are_negative(folder):
+    (folder / "torus.txt").write_text(spin_glass(20))
+    told = {}
+    for name, arguments in {"plain": [], "named": ["--solver", "portfolio"], "blocks": ["--blocks", 2]}.items():
+        done = run("minimize", "torus.txt", "--seconds", 0.4, "--json", f"{name}.json", *arguments)
+        assert done.exit_code == 0 and "time limit" not in done.output, done.output
+        told[name] = json.loads((folder / f"{name}.json").read_text())
+        assert told[name]["job"]["seconds"] == 0.4
+    assert told["plain"]["result"]["seconds"] >= 0.4
+    few = run("minimize", "torus.txt", "--solver", "portfolio", "--sweeps", 1, "--seed", 3, "--json", "few.json")
+    assert few.exit_code == 0, few.output
+    assert json.loads((folder / "few.json").read_text())["result"]["energy"] >= told["plain"]["result"]["energy"]
 
 
 @IN_FOLDER
@@ -166,7 +190,16 @@ BAD = {
     "exact for a cut to be maximized": (["g.txt", "--method", "exact"], "weights of 0 or more"),
     "a seed for nobody": (["g.txt", "--seed", "1"], "--seed is 1 without --solver"),
     "a seed for a solver that needs none": (["g.txt", "--seed", "1", "--solver", "icm"], "draws nothing"),
+    "sweeps for nobody": (["g.txt", "--sweeps", "9"], "--sweeps is 9 without --solver"),
+    "sweeps of a solver that has none": (
+        ["g.txt", "--sweeps", "9", "--solver", "lsatr"],
+        "--sweeps is 9, and the solver lsatr has no",
+    ),
+    "reads of a solver that has none": (["g.txt", "--reads", "9", "--solver", "portfolio"], "has no reads"),
+    "restarts of a solver that has none": (["g.txt", "--restarts", "9", "--solver", "anneal"], "has no restarts"),
+    "no sweeps": (["g.txt", "--sweeps", "0", "--solver", "portfolio"], "sweeps is 0"),
     "no time": (["g.txt", "--seconds", "0"], "--seconds is 0"),
+    "no end": (["g.txt", "--seconds", "inf"], "--seconds is inf"),
     "too many blocks": (["g.txt", "--blocks", "99"], "blocks"),
     "no workers": (["g.txt", "--workers", "0"], "Threads"),
     "a row as a picture": (

@@ -20,6 +20,7 @@ from dope import (
     LsaTr,
     MaxFlow,
     MeanField,
+    Portfolio,
     Qpbo,
     Serial,
     Tabu,
@@ -44,6 +45,7 @@ SOLVERS = [
     Anneal(sweeps=20),
     LsaTr(),
     LsaAux(),
+    Portfolio(sweeps=200),
 ]
 # One block of ADMM asks the solver once, and takes its answer.
 ALONE = {"blocks": 1, "method": Admm(), "executor": Serial()}

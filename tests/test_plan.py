@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dope
-from dope import Admm, Bracketing, Energy, Exact, Icm, InputError, LsaTr, MaxFlow, Partition, Serial, Threads
+from dope import Admm, Bracketing, Energy, Exact, Icm, InputError, MaxFlow, Partition, Portfolio, Serial, Threads
 from dope.forecast import Workers, outline_energy
 
 RNG = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def test_the_method_follows_from_what_is_asked(energy, said, method):
 
 def test_solvers_follow_from_the_weights():
     assert isinstance(dope.plan(grid(20, 20)).solver, MaxFlow)
-    assert isinstance(dope.plan(grid(20, 20, **SIGNED)).solver, LsaTr)
+    assert isinstance(dope.plan(grid(20, 20, **SIGNED)).solver, Portfolio)
     assert dope.plan(grid(20, 20)).bits == 64
     assert dope.plan(grid(1000, 1000)).bits == 32
 

@@ -122,7 +122,7 @@ def test_annealing_slowly_goes_as_low_as_is_known(name, data_folder):
 
 
 def test_tabu_refuses_what_would_take_too_much_memory():
-    with pytest.raises(InputError, match=r"40000 of them; expected at most 15000\. Use Anneal"):
+    with pytest.raises(InputError, match=r"40000 of them; expected at most 15000\. Use Portfolio"):
         Tabu().prepare(Energy.grid(np.zeros((200, 200))))
 
 

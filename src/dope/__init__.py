@@ -33,7 +33,7 @@ _GIVEN = {
     "result": "Result",
     "run": "BlockBegun BlockDone BlockState Finished Run Stepped",
     "segmentation": "Segmentation segment",
-    "solvers": "Anneal Brute Icm LabelTrwS LsaAux LsaTr MaxFlow MeanField Qpbo Tabu TrwS",
+    "solvers": "Anneal Brute Icm LabelTrwS LsaAux LsaTr MaxFlow MeanField Portfolio Qpbo Tabu TrwS",
     "steps": "AdmmStep BracketingStep ExactStep LabelAdmmStep LabelStep Step",
     "total_variation": "denoise_tv",
     "verify": "Verdict verify",
@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from dope.solvers import LsaTr as LsaTr
     from dope.solvers import MaxFlow as MaxFlow
     from dope.solvers import MeanField as MeanField
+    from dope.solvers import Portfolio as Portfolio
     from dope.solvers import Qpbo as Qpbo
     from dope.solvers import Tabu as Tabu
     from dope.solvers import TrwS as TrwS

@@ -430,6 +430,28 @@ class LabelTrws:
     def rounds(self) -> int: ...
 
 @final
+class Search:
+    """Search for labels of low energy: see cpp/search.h. Arrays are flat."""
+
+    def __init__(self, neighbors: Neighbors) -> None: ...
+    @property
+    def sites(self) -> int: ...
+    def run(
+        self,
+        unary: NDArray[np.float64],
+        labels: NDArray[np.bool_],
+        sweeps: int,
+        seconds: float,
+        seed: int,
+        threads: int,
+    ) -> tuple[NDArray[np.bool_], int, int, int, bool, bool]:
+        """Labels no worse than those given, with costs in 32-bit whole numbers; and what was done for them.
+
+        That is: rounds, epochs, work in visits, whether they are a minimum, and whether somebody cancelled. `sweeps`
+        limits the work, unless `seconds` is finite. Several threads may run one search at once.
+        """
+
+@final
 class MeanField:
     """Mean field that cools down: see cpp/mean_field.h. Arrays are flat."""
 

@@ -55,7 +55,8 @@ def minimize(
         linear or quadratic without a limit, or another convex one, and layers fit into memory.
     solver : optional
         What minimizes a block: anything with `prepare`. Default `MaxFlow()` where no weight is negative, else
-        `LsaTr()`, or `Brute()` for a handful of sites. Of a `LabelEnergy`, `LabelTrwS()` is solved with alone.
+        `Portfolio()`, which searches longer with `seconds`, or `Brute()` for a handful of sites. Of a `LabelEnergy`,
+        `LabelTrwS()` is solved with alone.
     executor : optional
         Where blocks run. Default `Threads()`, one per core.
     start : Result, optional

@@ -115,6 +115,19 @@ def entering(cancellations: Iterable[Cancellation]) -> Iterator[None]:
 
 
 @contextmanager
+def finishing() -> Iterator[None]:
+    """What was cancelled before stops nothing in here: for the last step of work that answered all the same."""
+    here = entered() if is_cancelled() else ()
+    for cancellation in reversed(here):
+        cancellation.__exit__()
+    try:
+        yield
+    finally:
+        for cancellation in here:
+            cancellation.__enter__()
+
+
+@contextmanager
 def waking(wake: Callable[[], object]) -> Iterator[None]:
     """In here `wake` is called when something that the calling thread has entered is cancelled."""
     with ExitStack() as stack:

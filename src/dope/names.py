@@ -20,7 +20,7 @@ from dope.executors import Serial, Threads
 from dope.methods import Admm, Bracketing, Exact, LabelAdmm, Layers, Messages, Moves
 from dope.models import ColorClusters, ColorMixture, GreyHistogram, Model
 from dope.protocols import BlockSolver, Executor, Method
-from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Qpbo, Tabu, TrwS
+from dope.solvers import Anneal, Brute, Icm, LsaAux, LsaTr, MaxFlow, MeanField, Portfolio, Qpbo, Tabu, TrwS
 
 METHODS: dict[str, Callable[..., Method]] = {
     "exact": Exact,
@@ -40,6 +40,7 @@ MODELS: dict[str, Callable[..., Model]] = {
 SOLVERS: dict[str, Callable[..., BlockSolver]] = {
     "maxflow": MaxFlow,
     "icm": Icm,
+    "portfolio": Portfolio,
     "lsatr": LsaTr,
     "lsaaux": LsaAux,
     "qpbo": Qpbo,

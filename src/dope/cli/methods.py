@@ -27,11 +27,12 @@ class ModelName(StrEnum):
     HISTOGRAM = "histogram"
 
 
-def solver_of(name: str, seed: int | None) -> BlockSolver:
-    """The solver of this name, with its default settings but for the seed."""
+def solver_of(name: str, **settings: int | None) -> BlockSolver:
+    """The solver of this name, with its default settings but for those that are not None."""
     make: Callable[..., BlockSolver] = maker_of("solver", SOLVERS, name)
-    if seed is None:
-        return make()
-    if "seed" not in signature(make).parameters:
-        raise InputError(f"seed is {seed}, and the solver {name} draws nothing at random; leave one of them out.")
-    return make(seed=seed)
+    said = {key: value for key, value in settings.items() if value is not None}
+    for key, value in said.items():
+        if key not in signature(make).parameters:
+            lacking = "draws nothing at random" if key == "seed" else f"has no {key}"
+            raise InputError(f"{key} is {value}, and the solver {name} {lacking}; leave one of them out.")
+    return make(**said)

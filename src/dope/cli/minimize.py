@@ -29,7 +29,7 @@ from dope.io import ENERGY_FORMATS, Instance, check_writable, read_instance, sav
 from dope.io.images.formats import input_place, labels_place
 from dope.io.places import Place, check_apart
 from dope.names import METHODS, SOLVERS
-from dope.planning import plan
+from dope.planning import plan_searching
 from dope.result import Result
 
 _TEXT = ".txt"
@@ -63,8 +63,15 @@ def minimize(
     overlap: Annotated[float | None, typer.Option(help="How much each block grows, as a fraction.")] = None,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one per core.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of a --solver that draws at random.")] = None,
+    sweeps: Annotated[int | None, typer.Option(help="Of --solver portfolio or anneal: how long it goes on.")] = None,
+    reads: Annotated[int | None, typer.Option(help="Of --solver anneal: how often it begins anew.")] = None,
+    restarts: Annotated[int | None, typer.Option(help="Of --solver tabu: how often it begins anew.")] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Stop after the round in which so much time has passed: exit code 3.")
+        float | None,
+        typer.Option(
+            help="With negative weights, search for so long. Other solvers: stop after the round in which so much time "
+            "has passed, exit code 3."
+        ),
     ] = None,
     certificate: Annotated[
         str | None,
@@ -84,7 +91,7 @@ def minimize(
     """
     task = Task(
         file=file, format=format_, solver=solver, method=method, blocks=blocks, overlap=overlap, workers=workers,
-        seed=seed, seconds=seconds,
+        seed=seed, sweeps=sweeps, reads=reads, restarts=restarts, seconds=seconds,
     )  # fmt: skip
     outputs = Outputs(output, json_, overwrite, save_on_cancel, certificate)
     outputs.check(task)
@@ -103,13 +110,21 @@ class Task:
     overlap: float | None
     workers: int | None
     seed: int | None
+    sweeps: int | None
+    reads: int | None
+    restarts: int | None
     seconds: float | None
 
     def __post_init__(self) -> None:
-        if self.seconds is not None and not self.seconds > 0:
+        if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
             raise InputError(f"--seconds is {self.seconds}; expected a number above 0.")
-        if self.seed is not None and self.solver is None:
-            raise InputError(f"seed is {self.seed} without --solver; name the solver that it is for.")
+        for name, value in self._of_the_solver.items():
+            if value is not None and self.solver is None:
+                raise InputError(f"{name} is {value} without --solver; name the solver that it is for.")
+
+    @property
+    def _of_the_solver(self) -> dict[str, int | None]:
+        return {"seed": self.seed, "sweeps": self.sweeps, "reads": self.reads, "restarts": self.restarts}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -118,7 +133,7 @@ class Task:
             "blocks": self.blocks,
             "overlap": self.overlap,
             "method": None if self.method is None else METHODS[self.method](),
-            "solver": None if self.solver is None else solver_of(self.solver, self.seed),
+            "solver": None if self.solver is None else solver_of(self.solver, **self._of_the_solver),
         }
 
 
@@ -201,9 +216,12 @@ def _run(task: Task, outputs: Outputs) -> int:
             instance = read_instance(task.file, format=task.format)
             outputs.check_shape(instance.energy.shape)
         with at_work(console, "minimizing") as show:
-            watch = Watch(cancel, show, None if task.seconds is None else clock.begun + task.seconds)
             executor = Threads(task.workers)
-            decided = plan(instance.energy, **settings, executor=executor, certificate=outputs.certificate)
+            decided = plan_searching(
+                instance.energy, task.seconds, **settings, executor=executor, certificate=outputs.certificate
+            )
+            limited = task.seconds is not None and not decided.searches
+            watch = Watch(cancel, show, clock.begun + (task.seconds or 0.0) if limited else None)
             result = decided.run(watch=watch, tell=watch.tell)
         clock.spent["minimizing"] = result.seconds
         outcome = _Outcome(task, instance, result, clock, watch.late)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from dope.arrays import BinaryLabels, Index
 from dope.boards import Post
+from dope.cancellation import finishing
 from dope.energy import Excerpt, UnreadExcerpt
 from dope.footprint import OTHER_BITS, network_bytes
 from dope.methods import shelf
@@ -295,8 +296,9 @@ class OpenedBlock:
         answer = checked_answer(self._minimizer.minimize(unary, start=ask.previous), unary.shape)
         if self._last is not None and np.array_equal(self._last.answer.labels, answer.labels):
             return Solved(answer, self._last.coupled, self._last.pull, self._last.value)
-        pull = self._coupling.transpose(answer.labels)
-        return Solved(answer, answer.labels.ravel()[self._coupled], pull, self._energy(answer.labels))
+        with finishing():  # a search that was cancelled answers with the best so far, which is to be shown
+            pull = self._coupling.transpose(answer.labels)
+            return Solved(answer, answer.labels.ravel()[self._coupled], pull, self._energy(answer.labels))
 
     # A round's second half.
 

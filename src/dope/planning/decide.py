@@ -25,7 +25,7 @@ from dope.methods.layers import counted
 from dope.pairs import GraphPairs, GridPairs, TablePairs
 from dope.partition import Partition, layout_of
 from dope.planning.box_cuts import fitting_cuts
-from dope.planning.defaults import automatic_blocks, automatic_solver, sharing_the_reach
+from dope.planning.defaults import automatic_blocks, automatic_solver, sharing_the_budget, sharing_the_reach
 from dope.planning.plans import (
     Decision,
     Plan,
@@ -40,7 +40,7 @@ from dope.planning.plans import (
 from dope.plug_ins import check_plug_in
 from dope.protocols import BlockSolver, Executor, FlowSolver, LabelSolver, Method
 from dope.result import Result
-from dope.solvers import LabelTrwS, MaxFlow
+from dope.solvers import LabelTrwS, MaxFlow, Portfolio
 from dope.stored import check_apart
 
 # Where the system does not say what is available.
@@ -84,6 +84,11 @@ def plan_holding(energy: Energy | LabelEnergy, held: int, **said: Any) -> Plan:
     return _decided(energy, held=held, **said)
 
 
+def plan_searching(energy: Energy | LabelEnergy, seconds: float | None, **said: Any) -> Plan:
+    """The same where a search may take so many seconds: a solver that searches is told, others run to their end."""
+    return _decided(energy, seconds=seconds, **said)
+
+
 def _decided(
     energy: Energy | LabelEnergy,
     *,
@@ -99,6 +104,7 @@ def _decided(
     certificate: Any = None,
     out: Any = None,
     held: int = 0,
+    seconds: float | None = None,
 ) -> Plan:
     _check_arguments(energy, method, solver, executor)
     new, before = _folder("checkpoint", checkpoint), _folder("resume", resume)
@@ -122,6 +128,7 @@ def _decided(
         proof=proof,
         out=out,
         held=held,
+        seconds=seconds,
     )
     return replace(asked.planned(), start=start_from(energy, start))
 
@@ -142,6 +149,7 @@ class _Asked:
     proof: str | None
     out: Any
     held: int
+    seconds: float | None
 
     def planned(self) -> Plan:
         if isinstance(self.energy, LabelEnergy):
@@ -181,10 +189,11 @@ class _Asked:
             _bits=self._bits(method, solver) if isinstance(method, Layers) else None,
         )
         number, layout = found.blocks, " x ".join(map(str, found.layout))
+        found = replace(found, solver=sharing_the_budget(solver, method, found.layout, executor))
         decisions = (
             Decision("method", repr(method), of_method),
             Decision("blocks", f"{number:,}" + (f" ({layout})" if cuts is not None and number > 1 else ""), of_blocks),
-            Decision("solver", repr(solver), of_solver),
+            Decision("solver", repr(found.solver), of_solver),
             self._integers(found),
             Decision("runs in", repr(executor), of_executor),
             self._arrays(found),
@@ -224,7 +233,10 @@ class _Asked:
                     f"solver is {self.solver!r}, which is for several labels; leave solver out, or make a LabelEnergy."
                 )
             return automatic_solver(self.energy)
-        return (self.solver, "as asked") if self.solver is not None else automatic_solver(self.energy)
+        solver, why = (self.solver, "as asked") if self.solver is not None else automatic_solver(self.energy)
+        if isinstance(solver, Portfolio) and self.seconds is not None:
+            return replace(solver, seconds=self.seconds), f"{why}; {self.seconds:g} seconds are for its search"
+        return solver, why
 
     @property
     def _overlaps(self) -> bool:

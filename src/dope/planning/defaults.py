@@ -6,6 +6,7 @@ None of it depends on the machine, but for what fits into memory: results must n
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,8 +18,8 @@ from dope.label_energy import LabelEnergy
 from dope.layers import LayerSizes
 from dope.pairs import GraphPairs, GridPairs, Pairs, TablePairs
 from dope.partition import Partition, layout_of
-from dope.protocols import BlockSolver, Method
-from dope.solvers import Brute, LsaTr, MaxFlow, Qpbo
+from dope.protocols import BlockSolver, Executor, Method
+from dope.solvers import Brute, MaxFlow, Portfolio, Qpbo
 
 # What a block should weigh (8 units a pair, 32 a site), and what is best left in one block. Where blocks share a flow
 # they are work for threads: with 2 of them, 32 blocks were best in 2D with few neighbours, 16 with many, and 4 of a
@@ -31,6 +32,8 @@ FLOW_BLOCKS_3D, FLOW_SITES_3D = 4, 1 << 20
 FEW_NEIGHBORS = 8
 SMALL_PAIRS = 1 << 20
 BRUTE_SITES = 16
+# What a search may take: so many visits of sites in all, half a second to two, but no fewer sweeps than gain something.
+SEARCH_VISITS, MOST_SWEEPS, LEAST_SWEEPS = 300_000_000, 100_000, 1_000
 
 
 def automatic_solver(energy: Energy | LabelEnergy) -> tuple[BlockSolver, str]:
@@ -41,7 +44,8 @@ def automatic_solver(energy: Energy | LabelEnergy) -> tuple[BlockSolver, str]:
         return automatic_flow_solver(energy.pairs), "no weight is negative, so a minimum cut is the minimum"
     if energy.pairs.sites <= BRUTE_SITES:
         return Brute(), "so few sites that all labels can be tried"
-    return LsaTr(), "some weights are negative, for which it was the best of those that take any sign"
+    sweeps = min(MOST_SWEEPS, max(LEAST_SWEEPS, SEARCH_VISITS // energy.pairs.sites))
+    return Portfolio(sweeps=sweeps), "some weights are negative, for which it ends lowest of those that take any sign"
 
 
 def _label_solver(energy: LabelEnergy) -> tuple[BlockSolver, str]:
@@ -88,6 +92,21 @@ def _blocks_for_threads(pairs: Pairs) -> int:
 def _power_of_two(number: float) -> int:
     """The smallest one, from 1 on, that is no less."""
     return 1 << max(0, math.ceil(math.log2(number)))
+
+
+def sharing_the_budget(solver: BlockSolver, method: Method, layout: tuple[int, ...], executor: Executor) -> BlockSolver:
+    """A search whose seconds are those of all its calls, and which has the threads that would be idle."""
+    if not isinstance(solver, Portfolio):
+        return solver
+    blocks, workers = math.prod(layout), max(1, executor.workers)
+    threads = 1 if blocks > 1 or getattr(executor, "elsewhere", False) else workers
+    if solver.seconds is None or blocks == 1:
+        return replace(solver, threads=threads)
+    shifted = math.prod(number + (number > 1) for number in layout)  # every other sweep cuts there
+    rounds, sweeps = getattr(method, "rounds", 1), getattr(method, "sweeps", 0)
+    plain = math.ceil(blocks / workers) * (rounds + sweeps // 2)
+    turns = plain + math.ceil(shifted / workers) * (sweeps - sweeps // 2)
+    return replace(solver, threads=threads, seconds=solver.seconds / turns)
 
 
 def sharing_the_reach(partition: Partition, pairs: GridPairs) -> Partition:

@@ -153,6 +153,11 @@ class Plan:
         return math.prod(self.layout)
 
     @property
+    def searches(self) -> bool:
+        """Whether the solver goes on for as many seconds as it was given."""
+        return getattr(self.solver, "seconds", None) is not None
+
+    @property
     def layout(self) -> tuple[int, ...]:
         """How many blocks there are along each axis."""
         if self.cuts is None:

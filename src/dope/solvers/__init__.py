@@ -8,8 +8,12 @@ from dope.solvers.lsa_aux import LsaAux
 from dope.solvers.lsa_tr import LsaTr
 from dope.solvers.max_flow import MaxFlow
 from dope.solvers.mean_field import MeanField
+from dope.solvers.portfolio import Portfolio
 from dope.solvers.qpbo import Qpbo
 from dope.solvers.tabu import Tabu
 from dope.solvers.trws import TrwS
 
-__all__ = ["Anneal", "Brute", "Icm", "LabelTrwS", "LsaAux", "LsaTr", "MaxFlow", "MeanField", "Qpbo", "Tabu", "TrwS"]
+__all__ = [
+    "Anneal", "Brute", "Icm", "LabelTrwS", "LsaAux", "LsaTr",
+    "MaxFlow", "MeanField", "Portfolio", "Qpbo", "Tabu", "TrwS",
+]  # fmt: skip

@@ -45,7 +45,7 @@ class Brute:
         if energy.unary.size > MOST_SITES:
             raise InputError(
                 f"Brute looks at every labelling, and the energy has {energy.unary.size} sites; expected at most "
-                f"{MOST_SITES}. Use MaxFlow() where no weight is negative, else LsaTr(), or Qpbo() for a bound; "
+                f"{MOST_SITES}. Use MaxFlow() where no weight is negative, else Portfolio(), or Qpbo() for a bound; "
                 f"in blocks, overlap counts too."
             )
         return BruteMinimizer(energy)

@@ -182,7 +182,7 @@ def _submodular(energy: Energy) -> Energy:
     if energy.pairs.lowest < 0:
         raise InputError(
             f"a pair weight is as low as {energy.pairs.lowest:g}; MaxFlow needs weights of 0 or more. "
-            f"Use a solver for any sign, such as LsaTr()."
+            f"Use a solver for any sign, such as Portfolio()."
         )
     return energy
 

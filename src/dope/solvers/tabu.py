@@ -46,7 +46,7 @@ class Tabu:
         if sites > MOST_SITES:
             raise InputError(
                 f"Tabu needs memory for the square of the number of sites, and the energy has {sites} of them; "
-                f"expected at most {MOST_SITES}. Use Anneal() or LsaTr(), or more blocks."
+                f"expected at most {MOST_SITES}. Use Portfolio() or Anneal(), or more blocks."
             )
         require_bytes(f"Tabu with {sites} sites", BYTES_PER_PAIR * sites * sites)
         require_samplers("Tabu()")
