@@ -170,8 +170,8 @@ def table(records: Iterable[Record]) -> str:
 
 def bars_table(records: Iterable[Record]) -> str:
     """For every case how many times as fast as PyMaxflow the core is, and the public call; and as small."""
-    head = ["case", "bits", "PyMaxflow [s]", "core [s]", "", "from weights [s]", "", "from features [s]", "", "bytes/site"]
-    head += ["PyMaxflow", "times less"]
+    head = ["case", "bits", "PyMaxflow [s]", "core [s]", "", "from weights [s]", "", "from features [s]", ""]
+    head += ["bytes/site", "PyMaxflow", "times less"]
     rows = []
     for case, found in tables.newest(records).items():
         peer = _by_repetition(found, tables.YARDSTICK)
@@ -187,7 +187,8 @@ def bars_table(records: Iterable[Record]) -> str:
         ours = _by_repetition(found, "threads, features")
         sites = [min(r["bytes_per_site"] for r in group.values()) if group else None for group in (ours, peer)]
         less = None if None in sites else sites[1] / sites[0]
-        rows.append([case, str(found[0]["bits"]), *cells, *(tables.number(b) for b in sites), tables.number(less, ".1f")])
+        cells += [*map(tables.number, sites), tables.number(less, ".1f")]
+        rows.append([case, str(found[0]["bits"]), *cells])
     return tables.markdown(head, rows)
 
 

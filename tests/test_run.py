@@ -91,6 +91,13 @@ def test_labels_can_be_seen_at_any_time(method):
     )  # looking changes nothing
 
 
+def test_labels_can_be_seen_while_posts_are_superseded():
+    run = begun(dope.start(HARD, method=Bracketing(passes=1), blocks=16, executor=Threads(2)))
+    while not run.done:
+        assert run.labels().shape == HARD.shape
+    assert run.result().exact
+
+
 @pytest.mark.parametrize(
     ("energy", "said"),
     [

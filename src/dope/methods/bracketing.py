@@ -222,7 +222,7 @@ class _Run:
         self._certificate: StoredCertificate | None = None
         self._uncertified: str | None = None
         self._most = sites_of([box for tiling in self._tilings for box in tiling.boxes])
-        problem.live.show(lambda box: self.labels(self._energy.whole if box is None else box))
+        problem.live.show(lambda box: self._labels_now(self._energy.whole if box is None else box))
 
     @property
     def open(self) -> int:
@@ -231,8 +231,20 @@ class _Run:
 
     def labels(self, box: Box) -> BinaryLabels:
         """Those that are known, proved or not; 0 where none is."""
-        contents = [content_of(self._board, one) for one in self._posts_near(box)]
-        return labels_in(overlaid(box, contents, sites=self._most))
+        return self._labels_of(box, self._posts_near(box))
+
+    def _labels_of(self, box: Box, posts: Sequence[Reference]) -> BinaryLabels:
+        return labels_in(overlaid(box, [content_of(self._board, one) for one in posts], sites=self._most))
+
+    def _labels_now(self, box: Box) -> BinaryLabels:
+        """The same from any thread: a post that was read about may be superseded before it is read."""
+        while True:
+            posts = self._posts_near(box)
+            try:
+                return self._labels_of(box, posts)
+            except DopeError:
+                if self._posts_near(box) == posts:
+                    raise
 
     def prove(self, number: int) -> None:
         """Pass `number`, from what was known before it; of the first, some blocks, and the others if it is worth it."""

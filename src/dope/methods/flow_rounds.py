@@ -198,9 +198,11 @@ class FlowRounds:
 
         A board that others see keeps it: a run that is resumed goes over all rounds again.
         """
-        before = posts.pop(k, None)
-        if left is not None:
-            posts[k] = left
+        before = posts.get(k)
+        if left is None:
+            posts.pop(k, None)
+        else:
+            posts[k] = left  # at once, as other threads look
         if before is not None and not self._board.shared:
             self._board.drop([before.post.name])
 
