@@ -12,9 +12,9 @@ namespace dope {
 
 namespace {
 
-// The greatest sum of |weight| over a site's pairs is below twice this: with kDecided on top, what
-// a flip costs, and twice a weight more, stay below 2^31.
-constexpr double kMostStrength = 1 << 27;
+// The greatest sum of |weight| over a site's pairs is below twice 2^kStrengthBits: with kDecided on
+// top, what a flip costs, and twice a weight more, stay below 2^31.
+constexpr int kStrengthBits = 27;
 
 // So many different rows are remembered; a graph may have one per site, and shares none.
 constexpr std::size_t kMostRemembered = 4096;
@@ -68,7 +68,8 @@ void WholePairs::read(const Kind& neighbors) {
         most = std::max(most, sum);
     }
     // A power of two, so that whole numbers that fit stay what they are.
-    if (most > 0.0) scale_ = std::ldexp(1.0, std::clamp(27 - std::ilogb(most), -1000, 1000));
+    if (most > 0.0)
+        scale_ = std::ldexp(1.0, std::clamp(kStrengthBits - std::ilogb(most), -1000, 1000));
     first_.resize(static_cast<std::size_t>(sites));
     count_.resize(first_.size());
     strength_.resize(first_.size());

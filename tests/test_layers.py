@@ -272,7 +272,8 @@ def test_a_cancelled_run_has_valid_labels_and_live_ones_are_numbers():
     started.set()
     last = runs[0].result(timeout=60).labels
     assert all(labels.shape == (80, 80) and labels.dtype == np.uint8 and labels.max() < 12 for labels in seen)
-    np.testing.assert_array_equal(seen[0], energy.costs.argmin(axis=-1))
+    first = [energy.costs.argmin(axis=-1), *(np.full((80, 80), label) for label in range(12))]
+    assert energy(seen[0]) == min(map(energy, first))
     np.testing.assert_array_equal(seen[-1], last)
     np.testing.assert_array_equal(runs[0].labels((slice(0, 2), slice(0, 3))), last[:2, :3])
 
@@ -335,3 +336,24 @@ def test_a_plan_is_for_other_energies_too():
     other = rough(features=rng.random((20, 21)), lam=0.3)
     assert decided.bits == 16 and decided.on(other).run().energy == dope.minimize(other).energy
     assert decided.on(other).run().rounding_error < 1e-3
+
+
+def test_two_labels_are_one_cut_whatever_their_costs():
+    energy = LabelEnergy.grid(np.random.default_rng(3).normal(3, 3, (9, 8, 2)), lam=1.0, metric="linear")
+    result = dope.minimize(energy)
+    assert result.plan.method == dope.Layers() and result.exact
+    costs = energy.costs
+    binary = dope.minimize(dope.Energy.grid(costs[..., 1] - costs[..., 0], lam=1.0))
+    assert (result.labels == binary.labels).all()
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_run_that_is_cancelled_at_once_still_has_the_labels_that_it_was_given(count):
+    costs = np.random.default_rng(0).normal(size=(60, 60, count + 1))
+    energy = (
+        LabelEnergy.grid(costs, lam=0.5, metric="linear") if count > 1 else dope.Energy.grid(costs[..., 0], lam=1.0)
+    )
+    before = dope.minimize(energy)
+    run = dope.start(energy, start=before)
+    run.cancel()
+    assert run.result().energy == before.energy

@@ -481,3 +481,16 @@ def test_runs_box_by_box_find_what_one_in_memory_finds(known):
         assert boxes.energy == pytest.approx(memory.energy, rel=1e-12)
         assert boxes.counts == memory.counts and dict(boxes.classes) == dict(memory.classes)
         assert boxes.labels.dtype == memory.labels.dtype
+
+
+def test_labels_that_a_run_does_not_have_are_not_priced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_image("photo.png", IMAGE)
+    dope.io.save_labels("drawn.npy", np.where(DRAWN == 300, 7, DRAWN))
+    assert run("segment", "photo.png", "--scribbles", "drawn.npy", "-o", "a.npy", "--json", "a.json").exit_code == 0
+    assert "Delta E +0 %" in " ".join(run("compare", "a.npy", "a.npy", "--run", "a.json").output.split())
+    other = np.load("a.npy")
+    other[0, 0] = 9
+    np.save("b.npy", other)
+    result = run("compare", "b.npy", "a.npy", "--run", "a.json")
+    assert result.exit_code == 2 and "label 9 in A" in result.stderr and result.stderr.count("\n") == 1

@@ -17,6 +17,7 @@ from dope.errors import InputError
 from dope.io import load, load_labels
 from dope.label_counts import Overlap, label_numbers
 from dope.label_energy import LabelEnergy
+from dope.pairs import GridPairs
 from dope.segmentation import Segmentation
 from dope.segmentation.classes import Classes
 
@@ -104,10 +105,21 @@ def _energies(said: Segmentation, classes: Classes | None, ours: Labels, theirs:
     if said.shape != ours.shape:
         raise InputError(f"the masks are shaped {ours.shape} and {said.image} {said.shape}; expected the same.")
     energy, where = said.energy()
-    one, other = (_energy(energy, classes, labels[where]) for labels in (ours, theirs))
+    one, other = (_energy(energy, classes, labels[where], name) for labels, name in ((ours, "A"), (theirs, "B")))
     change = 100 * (one - other) / (abs(other) or 1.0)
     return {"E(A)": f"{one:,.10g}", "E(B)": f"{other:,.10g}", "Delta E": f"{change:+.6g} %"}
 
 
-def _energy(energy: Energy | LabelEnergy, classes: Classes | None, labels: Labels) -> float:
-    return energy(np.ascontiguousarray(labels != 0 if classes is None else classes.places(labels)))
+def _energy(energy: Energy | LabelEnergy, classes: Classes | None, labels: Labels, name: str) -> float:
+    if classes is None:
+        return energy(np.ascontiguousarray(labels != 0))
+    inside = energy.pairs.inside if isinstance(energy.pairs, GridPairs) else None
+    strange = ~np.isin(labels, classes.numbers)
+    if inside is not None:
+        strange &= inside
+    if strange.any():
+        raise InputError(
+            f"there is label {labels[strange][0]} in {name}; the run has the classes {', '.join(map(str, classes.numbers))}. "
+            f"Compare without --run, or with the run that these labels are of."
+        )
+    return energy(np.ascontiguousarray(classes.places(labels)))

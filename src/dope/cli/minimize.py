@@ -57,7 +57,9 @@ def minimize(
     ] = None,
     method: Annotated[
         MethodName | None,
-        typer.Option(help="How blocks agree; by default exact where it applies, else admm.", show_default=False),
+        typer.Option(
+            help="How blocks of two labels agree; by default exact where it applies, else admm.", show_default=False
+        ),
     ] = None,
     blocks: Annotated[int | None, typer.Option(help="Number of blocks; by default it follows from the size.")] = None,
     overlap: Annotated[float | None, typer.Option(help="How much each block grows, as a fraction.")] = None,

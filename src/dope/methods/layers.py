@@ -91,7 +91,7 @@ class _Run:
             )
         self._solver = require_flow_solver(problem.solver, "open_blocks", method="Layers()")
         self._problem = problem
-        self._alone = _labels_alone(self._energy)
+        self._alone = _begin(self._energy, _labels_alone(self._energy))
         problem.live.show(lambda box: np.array(self._alone if box is None else self._alone[box]))
 
     def first(self) -> LabelStep:
@@ -167,6 +167,16 @@ class _Run:
             doing="cut",
             open=0 if exact else self._energy.pairs.sites,
         )
+
+
+def _begin(energy: LabelEnergy, alone: Labels) -> Labels:
+    """What a run that is cancelled at once is left with: each site's own choice, or the best one of all for all."""
+    inside = energy.pairs.inside if isinstance(energy.pairs, GridPairs) else None
+    costs = energy.costs if inside is None else energy.costs[inside]
+    same = np.full_like(alone, np.argmin(costs.reshape(-1, energy.label_count).sum(axis=0, dtype=np.float64)))
+    if inside is not None:
+        same[~inside] = 0
+    return same if energy.exactly(same) < energy.exactly(alone) else alone
 
 
 def _labels_alone(energy: LabelEnergy) -> Labels:

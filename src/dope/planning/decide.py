@@ -322,10 +322,11 @@ class _Asked:
         rule = energy.metric
         if rule is not None and rule.kind == "potts" and energy.is_metric:
             return Moves(), "a cut for each label proves what it can, and expansions lower the rest"
-        if energy.is_convex:
+        if energy.is_convex and energy.label_count > 2:  # of two labels a single layer is all there is
             return (
                 Moves(),
-                "jumps up and down, each a minimum cut: costs and metric are convex, so they find the minimum",
+                "jumps up and down, each a minimum cut: costs and metric are convex, so they find the minimum, but for "
+                "rounding where costs are no whole numbers",
             )
         if why_no_layers(energy) is not None:
             return Moves(), self._why_moves(energy)

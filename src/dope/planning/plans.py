@@ -317,7 +317,7 @@ class Plan:
                     energy = self.energy.read()
             except Cancelled:
                 return self.cancelled(conductor)
-            live.show(lambda box: _alone(energy, ... if box is None else box))
+            live.show(lambda box: self._first(energy, ... if box is None else box))
         target = None if self.out is None else checked_target(self.out, energy.shape)
         problem = Problem(
             energy=cast("Energy", energy),  # or a LabelEnergy, for a method that takes one
@@ -349,6 +349,10 @@ class Plan:
             target[energy.whole] = result.labels
             result = replace(result, _labels=None, out=self.out)
         return result
+
+    def _first(self, energy: Energy | LabelEnergy, where: Any) -> Labels:
+        """Where a run begins: with what it was given, or with what each site alone would choose."""
+        return _alone(energy, where) if self.start is None else self.start.labels[where].copy()
 
     def cancelled(self, conductor: Conductor) -> Result:
         """Of a run that was cancelled before its energy was known: all labels are 0, and nothing is claimed."""
