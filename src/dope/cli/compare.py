@@ -118,8 +118,9 @@ def _energy(energy: Energy | LabelEnergy, classes: Classes | None, labels: Label
     if inside is not None:
         strange &= inside
     if strange.any():
+        known = ", ".join(map(str, classes.numbers))
         raise InputError(
-            f"there is label {labels[strange][0]} in {name}; the run has the classes {', '.join(map(str, classes.numbers))}. "
+            f"there is label {labels[strange][0]} in {name}; the run has the classes {known}. "
             f"Compare without --run, or with the run that these labels are of."
         )
     return energy(np.ascontiguousarray(classes.places(labels)))
