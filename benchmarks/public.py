@@ -70,10 +70,11 @@ class _Call:
             return _core_stages(call, prices)
         blocks = 1 if self.way == "whole" else None
         executor = None if self.way == "threads" else dope.Serial()
+        minimize = dope.minimize  # which brings its modules, before the clock starts, as importing a peer does
         answers: list[dope.Result] = []
         return Stages(
             build=call,
-            solve=lambda energy: answers.append(dope.minimize(energy, blocks=blocks, executor=executor)),
+            solve=lambda energy: answers.append(minimize(energy, blocks=blocks, executor=executor)),
             read=lambda _: answers[0].labels,
             value=lambda *_: int(answers[0].energy) if self.exact else None,
             bits=_fixed(call).bits,
