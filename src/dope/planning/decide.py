@@ -325,8 +325,7 @@ class _Asked:
         if energy.is_convex and energy.label_count > 2:  # of two labels a single layer is all there is
             return (
                 Moves(),
-                "jumps up and down, each a minimum cut: costs and metric are convex, so they find the minimum, but for "
-                "rounding where costs are no whole numbers",
+                "jumps up and down, each a minimum cut: all is convex, so they find the minimum, but for rounding",
             )
         if why_no_layers(energy) is not None:
             return Moves(), self._why_moves(energy)
