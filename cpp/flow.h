@@ -17,17 +17,18 @@ using Vertex = std::int64_t;
 // The ends of pairs, in two arrays or by turns in one.
 class Ends {
   public:
-    Ends(const Vertex* first, const Vertex* second) : first_(first), second_(second), step_(1) {}
+    Ends(const Vertex* first, const Vertex* second) : first_(first), second_(second) {}
     // The first pair's ends, then the next one's.
-    Ends(const Vertex* by_turns) : first_(by_turns), second_(by_turns + 1), step_(2) {}
+    Ends(const Vertex* by_turns) : first_(by_turns), second_(by_turns), step_(2), behind_(1) {}
 
     Vertex first(std::size_t e) const { return first_[step_ * e]; }
-    Vertex second(std::size_t e) const { return second_[step_ * e]; }
+    Vertex second(std::size_t e) const { return second_[step_ * e + behind_]; }
 
   private:
     const Vertex* first_;
     const Vertex* second_;
-    std::size_t step_;
+    std::size_t step_ = 1;
+    std::size_t behind_ = 0;  // not added to the address, which is null where there are no pairs
 };
 
 // See MaxFlow. One thread at a time: another one is refused.

@@ -26,6 +26,11 @@ class GridNetwork<Store>::Half {
     using Wide = typename Network::Capacity;
     using WideExcess = typename Network::Excess;
 
+    // Whether the store has room for the arcs of a tile, which may be more than those of a site.
+    static bool fits(const GridNetwork& fine, const Part& part) {
+        return Store::Wider::suits(GridLayout(halved(extents(part)), halved_offsets(fine.layout_)));
+    }
+
     Half(const GridNetwork& fine, const Part& part)
         : fine_(fine),
           low_(part.low),

@@ -274,7 +274,7 @@ class MaxFlow {
     // Solves what is on tiles of another search's sites (see grid_half.h).
     void solve_tiles(const Poll& poll) {
         begin(poll);
-        if (sites() >= kFewSites) send_far();
+        if (sites() >= kFewSites && has_tiles()) send_far();
         search(Far::kGoOn);
     }
 
@@ -401,13 +401,20 @@ class MaxFlow {
             const std::int64_t more = adoptions_ - so_far;
             if (far == Far::kSend && more > std::max(hung, sites() / kSitesPerFew)) {
                 far = Far::kGoOn;
-                forget_forests();
-                send_far();
+                if (has_tiles()) {
+                    forget_forests();
+                    send_far();
+                }
             }
             hung = more;
         }
         if (cold) adoptions_when_cold_ = adoptions_ - before;
         state_ = State::kSolved;
+    }
+
+    bool has_tiles() const {
+        if constexpr (Network::kHalves) return Network::Half::fits(network_, parts_[0]);
+        return false;
     }
 
     // Lets flow find its way over long distances on tiles of sites (see grid_half.h), on tiles of

@@ -287,6 +287,8 @@ int main() {
     test_long_ways(random, {70, 81}, cross);
     test_long_ways(random, {65, 64}, king);
     test_long_ways(random, {17, 18, 19}, axes);
+    // Tiles of these would have more neighbors than sites have.
+    test_long_ways(random, {70, 71}, {{0, 2}, {3, 1}, {1, -2}, {2, 3}});
     for (int turn = 0; turn < 5; ++turn) {
         test_tiles<FewArcs<std::int16_t, 4>>(random, {9, 12}, cross);
         test_tiles<FewArcs<std::int32_t, 4>>(random, {1, 7}, cross);
