@@ -245,3 +245,9 @@ def test_a_search_that_is_cancelled_before_it_began_raises():
 def test_settings_that_make_no_sense(settings):
     with pytest.raises(InputError, match=f"Portfolio: {next(iter(settings))}"):
         Portfolio(**settings)
+
+
+@pytest.mark.parametrize("seconds", ["long", True, 0, -1.0, float("nan"), float("inf")])
+def test_seconds_are_a_number_above_0(seconds):
+    with pytest.raises(dope.InputError, match="seconds is"):
+        Portfolio(seconds=seconds)

@@ -69,7 +69,9 @@ class Portfolio:
     def __post_init__(self) -> None:
         for name, value, least in (("sweeps", self.sweeps, 1), ("seed", self.seed, 0), ("threads", self.threads, 1)):
             require_count(f"Portfolio: {name}", value, least)
-        if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
+        seconds: object = self.seconds
+        number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
+        if self.seconds is not None and not (number and math.isfinite(self.seconds) and self.seconds > 0):
             raise InputError(f"Portfolio: seconds is {self.seconds!r}; expected a number above 0, or None.")
 
     def prepare(self, energy: Energy) -> PortfolioMinimizer:
