@@ -317,7 +317,7 @@ class Plan:
                     energy = self.energy.read()
             except Cancelled:
                 return self.cancelled(conductor)
-            live.show(lambda box: self._first(energy, ... if box is None else box))
+            live.show(lambda box: _alone(energy, ... if box is None else box))
         target = None if self.out is None else checked_target(self.out, energy.shape)
         problem = Problem(
             energy=cast("Energy", energy),  # or a LabelEnergy, for a method that takes one
@@ -350,10 +350,6 @@ class Plan:
             result = replace(result, _labels=None, out=self.out)
         return result
 
-    def _first(self, energy: Energy | LabelEnergy, where: Any) -> Labels:
-        """Where a run begins: with what it was given, or with what each site alone would choose."""
-        return _alone(energy, where) if self.start is None else self.start.labels[where].copy()
-
     def cancelled(self, conductor: Conductor) -> Result:
         """Of a run that was cancelled before its energy was known: all labels are 0, and nothing is claimed."""
         labels = np.zeros(self.energy.shape, dtype=self.energy.label_type)
@@ -378,7 +374,7 @@ class Plan:
         if best is None or best.labels is None:
             if outcome.stopped != "cancelled":
                 raise DopeError("the method ended without labels; it must yield at least one Step that has them.")
-            labels = problem.live.read()
+            labels = self._best_known(problem)
         else:
             labels = problem.energy.as_labels(best.labels).copy()
         energy = problem.energy.exactly(labels)
@@ -399,6 +395,14 @@ class Plan:
             certificate=None if bounded is None else bounded.certificate,
             _kept=None if bounded is None else bounded.kept,
         )
+
+    def _best_known(self, problem: Problem) -> Labels:
+        """Of a run that was cancelled before it had labels: those that it was given, or as they are now, if lower."""
+        now = problem.live.read()
+        if self.start is None:
+            return now
+        given = problem.energy.as_labels(self.start.labels)
+        return now if problem.energy.exactly(now) < problem.energy.exactly(given) else given.copy()
 
     def _result_in_boxes(self, problem: Problem, outcome: Outcome, conductor: Conductor) -> Result:
         """Of labels whose energy blocks computed where they were: a step that has both, or wrote its labels away."""
